@@ -1,7 +1,7 @@
-"""What all parts that close the intervals of one job in one term work with.
+"""Shared state of the components that close the intervals of one job in one term.
 
-Owns what these parts share: the job, its roster, the master around them, and what is shown of open intervals.
-Decides nothing.
+Owns the references to the job, its roster and its master, and the state that several of these components read
+or change. Makes no decisions.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ ERRORS_MAX = 10
 
 
 class ClosingTerm:
-    """See the module.
+    """Shared state of one term.
 
     Args:
-        context: clock and way out.
-        terms: with which the term begins.
-        plan: the rules of the newest version.
+        context: clock and effects.
+        terms: terms at the beginning of the term.
+        plan: plan of the newest version.
         book: the roster.
         leader: the master.
 
     Attributes:
-        start: the first interval that is not closed.
-        errors: the newest faults that `describe` reports.
-        rates: how many records members usually have.
-        lacking: whom the decided intervals lack.
-        sessions: those that are open.
-        tentative: the records that are shown of open intervals.
-        latency_stats: where the time of an interval goes.
+        start: the first interval that was not closed at the beginning of the term.
+        errors: the newest errors, which `describe` reports.
+        rates: usual number of records of each member.
+        lacking: members that are missing from the decided intervals.
+        sessions: sessions that are open.
+        tentative: tentative records of open intervals.
+        latency_stats: durations of the newest intervals.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Contributions of the members of a job to its open intervals, and the members that lack.
+"""Contributions of the members of a job to its open intervals.
 
-Owns the partial stores, the progress of each member, the dead members, and what has to be collected again.
-Decides nothing about an interval: `MemberIntervals` does.
+Owns the partial stores, the frontiers of the members, the straggler policy and the repeated collections.
+`MemberIntervals` decides about intervals.
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.
 """
@@ -24,16 +24,16 @@ from elfmesh.srt.messages import Segment
 
 
 class Collection:
-    """Of one job in one term.
+    """Collection of one job in one term.
 
     Args:
-        term: what the parts of the term share.
+        term: shared state of the term.
 
     Attributes:
-        seen: when a member was first seen beyond an interval.
-        trees: what each tree of the job has collected.
-        failed: what could not be merged.
-        frontiers: how far members report that they have sealed.
+        seen: the times at which the first member passed each interval.
+        trees: partial store of each tree of the job.
+        failed: contributions that could not be merged.
+        frontiers: frontiers that members have reported.
     """
 
     def __init__(self, term: ClosingTerm) -> None:
@@ -51,25 +51,25 @@ class Collection:
 
     @property
     def frontier(self) -> int | None:
-        """One past the highest interval that any member has sealed, None before the first seal."""
+        """One past the highest interval that any member has sealed; None before the first seal."""
         return self.seen.frontier
 
     @property
     def first(self) -> int | None:
-        """The first undecided interval that any member is known to have records for, if there is one."""
+        """The first undecided interval for which a member is known to have records, if there is one."""
         return None if self.frontier is None else first_in_any(self.trees, self._next, self.frontier)
 
     def missing(self) -> int:
-        """The members that the first undecided interval waits for."""
+        """Return the members (bit set) for which the first undecided interval waits."""
         return self._term.book.required(self._next) & ~covered_in_all(self.trees, self._next)
 
     def due_since(self, interval: int) -> float | None:
-        """When a member was first seen beyond this interval, None if none was; a pause does not count."""
+        """Return when the first member passed this interval, without a pause of the job; None: none has."""
         seen = self.seen.since(interval)
         return None if seen is None else max(seen, self._resumed_at)
 
     def resumed(self) -> None:
-        """The members read again: the pause of the job counts as the delay of no member."""
+        """Restart all delays, because the pause of a job is not a delay of its members."""
         self._resumed_at = self._term.context.now
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
@@ -90,18 +90,17 @@ class Collection:
         self._passed(segment.stop)
 
     def recovered(self, copy: Keep, payload: bytes) -> None:
-        """A peer has what a dead member contributed: it counts, and its member stays dead."""
+        """Add a copy of a dead member's contributions; the member stays dead."""
         stop = self.recovery.take(copy, payload, self._next, self.trees)
         if stop is not None:
             self._passed(stop)
 
     def reported(self, number: int, frontier: int) -> None:
-        """A member reports how far it has sealed."""
         self.frontiers.note(number, frontier)
         self._passed(frontier)
 
     def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
-        """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
+        """Record contributions that cannot be merged: their agents are missing, the record has the reason."""
         mask, errors = bits_of(lost.coverage), self._term.errors
         errors.append(f"{', '.join(self._term.book.names(mask))}: {lost.error}")
         self.failed.add(lost.start, lost.stop, mask, errors[-1])

@@ -1,11 +1,11 @@
-"""Committing what is ready: records become terminal when the control register has closed their intervals.
+"""Committer: closes intervals by changes of the control register and publishes their records.
 
-Owns the one place where a terminal record comes into being: records that are ready, in order -> one change of
-the register -> published. Makes no record and decides no interval.
+Owns the only path to a terminal record: records that are ready, in order -> one change of the register ->
+publication. Makes no record and decides no interval.
 
-Invariants: nothing is published, and no mark told to members, that the register does not say is closed; one
-change is under way at a time, and closes all that became ready meanwhile; when the register refuses, another
-leads: nothing more is committed here (D-4).
+Invariants: the master publishes a record, and sends a closed watermark, only after the register has closed
+the interval. One change is under way at a time; the next one closes all records that became ready meanwhile.
+After the register has refused a change, this master commits nothing more, because another agent leads (D-4).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
 from elfmesh.control.register.proposer import Proposer
 
 WATERMARK_S = 0.25
-"""How long a mark without a record waits for one to go with."""
+"""Delay of a closed watermark without a record, because a record that becomes ready meanwhile carries it."""
 
 
 class Committed(Protocol):
-    """What committing needs of the master around it."""
+    """Interface of the master to its committer."""
 
     @property
     def terms(self) -> Terms: ...
@@ -37,7 +37,7 @@ class Committed(Protocol):
     def published(self, record: ResultRecord, rows: bytes) -> None: ...
 
     def committed(self, count: int) -> None:
-        """So many of the oldest records that were ready are published; `closed` may have grown."""
+        """Handle that the `count` oldest ready records are published; `closed` may have grown."""
         ...
 
     def deposed(self, refused: ChangeRefused) -> None: ...
@@ -48,9 +48,9 @@ class Committer:
 
     Args:
         context: clock.
-        proposer: of the job's register.
-        cell: the register's value when the term began.
-        master: who leads.
+        proposer: proposer of the job's register.
+        cell: value of the register at the beginning of the term.
+        master: the master of the job.
     """
 
     def __init__(self, context: Context, proposer: Proposer, cell: RegisterCell, master: Committed) -> None:
@@ -66,27 +66,30 @@ class Committer:
 
     @property
     def closed(self) -> int:
-        """Everything below is closed, says the register."""
+        """The first interval that the register has not closed."""
         return self.cell.value.closed
 
     @property
     def unanswered_s(self) -> float:
-        """For how long the acceptors have been asked without an answer of a majority, 0 if they are not."""
+        """Seconds since the current change was sent to the acceptors; 0 if no change is under way."""
         return self._context.now - self._since if self._committing else 0.0
 
     def add(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is ready; it is committed with all that are ready when the last change is through."""
+        """Commit a record, together with all others that are ready when the current change has ended."""
         self._ready.append((record, rows))
         self._commit()
 
     def reached(self, closed: int) -> None:
-        """Nothing below is open, with or without a record."""
+        """Handle that all intervals below `closed` are decided, with or without a record."""
         self._reached = max(closed, self._reached)
         if self._reached > self.closed and self._timer is None and not self._stopped:
             self._timer = self._context.after(WATERMARK_S, self._watermark)
 
     def confirm(self, then: Callable[[], None]) -> None:
-        """Call `then` when no successor can go on without the terms as they are now; never, if deposed."""
+        """Call `then` when the register requires the current terms of every successor.
+
+        A master that is deposed before never calls it.
+        """
         self._confirming.append((self._master.terms.version, then))
         self._commit(watermark=True)
 
@@ -115,7 +118,7 @@ class Committer:
             if batch and size > LOG_PAGE_BYTES_MAX:
                 break
             before = batch[-1][0].index if batch else self.cell.value.latest
-            if batch:  # a successor goes on from the last one
+            if batch:  # only the last one, because a successor continues from it
                 batch[-1] = replace(batch[-1][0], open=b""), batch[-1][1]
             batch.append((replace(record, before=before), rows))
         value, terms = self.cell.value, self._master.terms
@@ -150,7 +153,7 @@ class Committer:
             about = (self.cell.value.job, record.first, record.index + 1)
             self._context.note("published", *about, f"{record.state} rev {record.rev}", leads=False)
             self._master.published(replace(record, open=b""), rows)
-        self._context.causes.follow(b"")  # what comes next is about later intervals
+        self._context.causes.follow(b"")  # the next steps concern later intervals
         self._master.committed(len(batch))
         waiting, self._confirming = self._confirming, []
         for version, then in waiting:

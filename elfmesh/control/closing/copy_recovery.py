@@ -1,10 +1,10 @@
-"""What a dead member contributed, fetched from the peers that keep it (D-8).
+"""Recovery of a dead member's contributions from the peers that keep copies of them (D-8).
 
-Owns how often they are asked and how long an interval waits for them, and the step from a copy to the trees.
-What becomes of the interval is the closer's business.
+Owns how often the copy hosts are asked, how long an interval waits for their answers, and how a copy is added
+to the trees. The interval closer decides about the interval.
 
-Invariants: a copy counts only for the member that it is of, in intervals that this member is expected in; no
-interval ends without a dead member before its copy hosts had `ANSWER_S` to say what they have.
+Invariants: a copy counts only for its own member, in intervals that expect this member. No interval closes
+without a dead member before the copy hosts had `ANSWER_S` to send their copies.
 
 Paper: PPA 3.
 """
@@ -30,26 +30,30 @@ from elfmesh.srt.messages import Segment
 from elfmesh.srt.parts import entries_of, run_of
 
 ASK_S, ASK_MAX_S = 0.5, 30.0
-"""Pauses between two questions for the same interval double: copy hosts answer each with all they have."""
+"""First and longest pause between two questions about the same interval. The pause doubles, because copy
+hosts answer each question with all their copies."""
 
 ANSWER_S = 1.0
-"""How long copy hosts have, from the first question after a death and again from each copy that was news."""
+"""Time for an answer, from the first question after a death and again from each new copy."""
 
 GATHER_S = 0.05
-"""How long the members to ask for are gathered for one question."""
+"""Time for which members are collected into one question."""
 
 PUBLISH_S = 2.0
 ALIVE = float("-inf")
-"""Instead of the moment of a death: a member that lives and is late."""
+"""Time of death of a member that is alive and late."""
 
 FAILURES_MAX = 10
-"""Questions that could not be asked, because another agent is the root, before no interval waits for
+"""Questions that could not be sent, because another agent is the root, after which no interval waits for
 answers."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """The questions after one death: when they began or brought news, the last one, and what it was about."""
+    """Questions after one death.
+
+    `received_at` is the time of the first question or the newest copy, `at` that of the last question.
+    """
 
     dead_since: float
     received_at: float
@@ -60,11 +64,11 @@ class _Asked:
 
 
 class CopyRecovery:
-    """Fetches for one job.
+    """Recovery for one job.
 
     Args:
-        term: what the parts of the term share; what another version has evaluated counts for no member.
-        straggler_policy: knows who is dead.
+        term: shared state of the term; contributions that another version has evaluated are ignored.
+        straggler_policy: knows the dead members.
     """
 
     def __init__(self, term: ClosingTerm, straggler_policy: StragglerPolicy) -> None:
@@ -75,15 +79,15 @@ class CopyRecovery:
 
     @safeguard("kept-copies")
     def ask(self, missing: int, start: int, *, overdue: bool = False) -> float:
-        """An interval lacks these members: ask who keeps contributions of the dead among them.
+        """Ask for copies of the dead members' contributions from interval `start` on.
 
         Args:
-            missing: bit set of the members.
+            missing: bit set of the members that are missing from the interval.
             start: the interval.
-            overdue: its deadline is over: of the living, too, what their neighbours have stands in for them.
+            overdue: whether the interval's deadline is over, so that copies stand in for living members too.
 
         Returns:
-            When what is kept of them should be here; in the past if nothing is awaited.
+            The time by which the copies should have arrived; in the past if none is expected.
         """
         ready, now = float("-inf"), self._context.now
         for number in numbers(missing) if self._replicas else ():
@@ -127,10 +131,10 @@ class CopyRecovery:
         self._context.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
 
     def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[PartialStore]) -> int | None:
-        """Count a copy as far as it is of intervals from `first` on in which its member is expected.
+        """Add the intervals of a copy, from `first` on, that expect its member to the trees.
 
         Returns:
-            One past its last interval; None if nothing of it is wanted.
+            One past its last interval; None if it has no such interval.
         """
         entry = self._book.entry(copy.number)
         if entry is None or entry.contact.id != copy.member:
@@ -159,7 +163,7 @@ class CopyRecovery:
 
 
 def is_sound(copy: Keep, payload: bytes) -> bool:
-    """Whether a copy agrees with itself: sizes, and at most one entry for each interval of its range."""
+    """Return whether the sizes of a copy are right and each interval of its range has at most one entry."""
     if sum(entry.size for part in copy.parts for entry in part) != len(payload):
         return False
     for part in copy.parts:

@@ -1,10 +1,10 @@
-"""What is decided about open intervals: which run of them ends now, how, and whether it leaves a record.
+"""Decisions about open intervals: which run of intervals ends, in which state, and whether it has a record.
 
-Pure: every function decides from its arguments alone, sends nothing and changes nothing. The sources of
-intervals collect the arguments; `Closer` and `Stragglers` carry the decisions out.
+The functions are pure. The sources of intervals collect the arguments; `Closer` and `Stragglers` carry out
+the decisions.
 
-Invariants: a member whose contribution is not inside is named as missing (I3); a run that names one is not
-FINAL.
+Invariants: a decision names every member as missing whose contribution is not inside (I3). The state of a run
+with missing members is not FINAL.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ OVERFULL = "too much is held for members that are behind; not waiting any longer
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Consecutive intervals that are decided alike; the last of them leaves the record, if there is one.
+    """Consecutive intervals with the same decision; the record, if any, is that of the last interval.
 
     Attributes:
-        start: the first.
-        stop: one past the last.
-        has_record: whether a member has records for the last one, or a member is missing from the run.
+        start: the first interval.
+        stop: one past the last interval.
+        has_record: whether a member has records for the last interval, or a member is missing from the run.
         required: members that are expected.
-        missing: those of them that are not inside.
-        state: how the run ends.
-        torn: members that are inside some of the job's trees and not others.
-        since: the first interval that the record stands for, None if it stands for its own only.
-        outside: all numbers that are not inside, also of agents that are not expected.
-        pieces: what the record is made of, for a job that reads jobs.
+        missing: expected members that are not inside.
+        state: state of the record.
+        torn: members that are inside some of the job's trees and not inside others.
+        since: the first interval that the record represents; None: only its own.
+        outside: all roster numbers that are not inside, including agents that are not expected.
+        pieces: input of the record, for a job that reads jobs.
     """
 
     start: int
@@ -65,26 +65,26 @@ def decide(
     torn: int,
     outside: int = 0,
 ) -> Decision | None:
-    """The run of intervals of members that ends now, None if it has to wait.
+    """Return the run of intervals of members that ends now; None if it has to wait.
 
     Args:
         start: the first interval that is not decided.
-        stop: one past the last interval that is covered like it.
-        first: the first of these that a member has records for, None if there is none.
-        state: how the run ends, as far as members are missing.
+        stop: one past the last interval with the same coverage.
+        first: the first of these intervals for which a member has records; None if there is none.
+        state: state of the run with respect to missing members.
         settled: whether `first` has all its revisions and inputs.
         required: members that are expected.
-        missing: those of them that are not inside.
+        missing: expected members that are not inside.
         failed: members whose contributions cannot be merged.
-        torn: members that are inside some of the trees at `first` and not others.
-        outside: all numbers that are not inside.
+        torn: members that are inside some of the trees at `first` and not inside others.
+        outside: all roster numbers that are not inside.
     """
     if first is not None and not settled:
         if first == start:
             return None
-        stop, first = first, None  # what is before has no records
+        stop, first = first, None  # the intervals before it have no records
     if first is not None and first > start and required & torn & ~missing:
-        stop, first = first, None  # no other member is missing from what is before
+        stop, first = first, None  # only torn members are missing, and only at `first`
     if first is None:
         torn = 0
     else:
@@ -97,16 +97,16 @@ def decide(
 
 @dataclass(frozen=True, slots=True)
 class MissingMembers:
-    """What is known of an interval that lacks members.
+    """Facts about an interval with missing members.
 
     Attributes:
         now: the time.
-        due_since: when a member was first seen beyond the interval.
-        state: how the straggler policy has it end, None: it waits.
-        again_at: when the policy wants to be asked again.
-        held_up: whether what the missing have sealed may be on its way.
-        copies_at: until when peers may send what the dead have contributed.
-        held_bytes: payloads that are held for open intervals.
+        due_since: when the first member passed the interval.
+        state: decision of the straggler policy; None: wait.
+        again_at: when the policy has to decide again.
+        held_up: whether contributions that the missing members have sealed may be on their way.
+        copies_at: until when peers may send copies of dead members' contributions.
+        held_bytes: size of the payloads that are held for open intervals.
     """
 
     now: float
@@ -120,12 +120,12 @@ class MissingMembers:
 
 @dataclass(frozen=True, slots=True)
 class LateDecision:
-    """What becomes of an interval that lacks members.
+    """Decision about an interval with missing members.
 
     Attributes:
-        state: how it ends, None: it waits.
+        state: state of its record; None: it waits.
         again_at: until when it waits.
-        problem: what people learn of it.
+        problem: error to report.
     """
 
     state: State | None
@@ -134,9 +134,8 @@ class LateDecision:
 
 
 def decide_late(known: MissingMembers) -> LateDecision:
-    """What becomes of an interval that lacks members."""
     state, again_at = known.state, known.again_at
-    # The missing have to be behind themselves, and not only held up on the way to us.
+    # A skip requires that the members themselves are late, not only their messages.
     if state == "SKIPPED" and known.held_up and known.now - known.due_since < HORIZON_S:
         state, again_at = None, known.now + SKIP_AGAIN_S
     if state == "FINAL_PARTIAL" and known.now < known.copies_at:

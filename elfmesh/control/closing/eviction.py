@@ -1,13 +1,13 @@
-"""When a dead member is expected no more (D-14).
+"""Eviction of dead members from the roster (D-14).
 
-Owns, for each dead member, the first window that had not begun at its death, and its eviction. Decides
-nothing about the intervals that it is missing from (`straggler_policy`, `close`).
+Owns, for each dead member, the first window that had not begun at its death, and its eviction. The straggler
+policy and the interval closer decide about the intervals from which it is missing.
 
 Invariant: a member that died is expected in every window that had begun at its death. A window had begun if
-its start lies before the end of the newest interval that any agent had sealed, plus LATENESS and one slide:
-an agent that has sealed that interval and not the next one has read no record beyond. Where no agent has
-sealed anything, the newest interval is the one before the first that is open. The rule compares event times,
-so that no clock takes part (D-13), and it covers at most one window too many.
+its start is before the end of the newest interval that any agent had sealed, plus LATENESS and one slide,
+because an agent that has sealed that interval and not the next one has read no later record. If no agent has
+sealed an interval, the newest interval is the one before the first open interval. The rule compares event
+times and no clocks (D-13). It expects the member in at most one window too many.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Stage
 
 EVICT_S = 300.0
-"""How long a dead member stays on the roster at least."""
-
+"""Minimum time for which a dead member stays on the roster."""
 
 AGAIN_S = 30.0
-"""How long members have to contribute again to a new master what they have sealed and is not closed."""
+"""Time for the members to send a new master the contributions to intervals that are not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Death:
-    """When a member died, and the first window that had not begun then; None: not known yet."""
+    """Time of a member's death, and the first window that had not begun then; None: not known yet."""
 
     since: float
     not_begun: int | None
 
 
 class Evictions:
-    """Carries them out for one job in one term.
+    """Evictions of one job in one term.
 
     Args:
-        context: the clock.
+        context: clock.
         book: the roster.
-        straggler_policy: knows which members are dead.
-        latency_stats: forgets the members that go.
+        straggler_policy: knows the dead members.
+        latency_stats: forgets evicted members.
         stages: the job's versions.
     """
 
@@ -66,17 +65,17 @@ class Evictions:
         self._deaths: dict[int, _Death] = {}
 
     def carry_out(self, frontier: int | None, at: int) -> bool:
-        """Evict the members that are due; say whether the roster has changed.
+        """Evict the members that are due; returns whether the roster has changed.
 
         Args:
-            frontier: one past the newest interval that any agent has sealed, None before the first one.
+            frontier: one past the newest interval that any agent has sealed; None before the first one.
             at: the first interval that is not decided.
         """
         changed = False
         for number in self._due(frontier, at):
-            self._straggler_policy.forget(number)
+            self._straggler_policy.revive(number)
             self._latency_stats.forget(number)
-            if self._book.expects(number, at):  # it may have been about to leave
+            if self._book.expects(number, at):  # not if it has announced that it leaves
                 self._book.evict(number, at)
                 changed = True
         return changed
@@ -98,7 +97,7 @@ class Evictions:
     def _not_begun(self, frontier: int | None, at: int, since: float) -> int | None:
         if frontier is None and self._context.now - since < AGAIN_S:
             return None
-        newest = (at if frontier is None else frontier) - 1  # what is closed has been sealed
+        newest = (at if frontier is None else frontier) - 1  # closed intervals have been sealed
         return max(
             plan.first_after(plan.window(newest)[1] + plan.lateness_us + plan.slide_us)
             for plan in self._plans

@@ -1,9 +1,9 @@
-"""When the trees are told to wait no longer, and whether what they held back has had its time to come.
+"""Flush orders: the master's orders to the trees to forward intervals without the missing children.
 
-Owns the orders to hasten and their pace; who is missing and what is decided about it is the closer's.
+Owns the times of the orders. The interval closer decides about missing members.
 
-Invariant: an order covers every interval below its end; what is held back of an interval has its time from
-the first order that covers it.
+Invariant: an order covers every interval below its end. Contributions that trees held back have `lead_s` from
+the first order that covers their interval to arrive.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from collections import deque
 from collections.abc import Callable
 
 HASTEN_S = 1.0
-"""The shortest pause between two orders of a job that waits for stragglers or corrects."""
+"""Minimum pause between two orders of a job with the straggler policy wait or correct."""
 
 NEVER = float("inf")
 
 
 class FlushOrders:
-    """The orders to hasten of one master.
+    """Flush orders of one master.
 
     Args:
-        order: tells all trees not to wait below an interval.
-        deadline_s: of the job.
-        lead_s: so long before a deadline trees are told, and so long what comes then has; 0: at the deadline.
+        order: sends all trees the order not to wait below an interval.
+        deadline_s: deadline of the job.
+        lead_s: time before a deadline at which the order is sent; contributions have as long to arrive.
+            0: the order is sent at the deadline.
     """
 
     def __init__(self, order: Callable[[int], None], deadline_s: float, lead_s: float) -> None:
@@ -33,7 +34,7 @@ class FlushOrders:
         self._last = float("-inf")
 
     def now(self, stop: int, now: float) -> None:
-        """Give an order unless the last one is fresh."""
+        """Send an order, unless the pause after the last one is not over."""
         if now - self._last >= self._pause_s:
             self._last = now
             self._orders.append((stop, now))
@@ -43,17 +44,18 @@ class FlushOrders:
         return max(interval, self._orders[-1][0]) if self._orders else interval
 
     def ahead(self, stop: int, due: float | None, now: float) -> float:
-        """Give an order before the deadline of the oldest interval that lacks one, if the job has a lead.
+        """Send an order before the deadline of the oldest uncovered interval, if the job has a lead.
 
-        The oldest: what comes after it would put the order off as often as a member gets further.
+        The deadline is that of the oldest interval, because a later one would postpone the order with each
+        frontier that a member reports.
 
         Args:
             stop: one past the newest interval.
-            due: since when the oldest interval is due that no order covers, None if there is none.
+            due: since when the oldest interval without an order is due; None if there is none.
             now: the time.
 
         Returns:
-            When this is to be asked again.
+            When to call this again.
         """
         if not self._lead_s or due is None:
             return NEVER

@@ -1,10 +1,9 @@
-"""Closing intervals: each ends in order, in exactly one record or in none, whatever its source is.
+"""Interval closer: closes the intervals of a job in order, each with exactly one record or with none.
 
-Owns the order in which a job's intervals end (I2, I3), and what is between decision and publication. When an
-interval has everything is its `IntervalSource`'s to decide: members, or the jobs that are read. Knows no
-client and no successor.
+Owns the order in which intervals close (I2, I3), and the intervals between decision and publication. An
+`IntervalSource` (members, or the jobs that are read) decides when an interval is complete.
 
-What becomes of an interval (`Phase`, `Step`); a number refers to the reason why nothing happens:
+Transitions of an interval (`Phase`); a number refers to the reason why nothing changes:
 
     phase  | pass   decide  empty   rows    error   publish  commit  stop
     -------|--------------------------------------------------------------
@@ -15,27 +14,28 @@ What becomes of an interval (`Phase`, `Step`); a number refers to the reason why
     CLOSED | 4      4       4       5       5       6        3       CLOSED
     GONE   | 7      7       7       5       5       2        3       GONE
 
-    pass: decided without a record; decide, empty: with one, whose rows are to be made, or that has none
-    rows, error: the rows are made, or cannot be; publish: those before are handed on; commit: the register
-    has closed the oldest; stop: the term ends (a successor decides again what is gone)
+    pass: decided without a record; decide, empty: decided with a record whose rows are to be made, or that
+    has no rows; rows, error: the rows are made, or cannot be made; publish: all earlier intervals are handed
+    to the committer; commit: the register has closed the oldest interval; stop: the term ends (a successor
+    decides intervals that are GONE again)
 
-    1 They may be those of a tentative revision, which is shown.   2 Its rows are not there.
-    3 An error: the register closes what was handed on.            4 An interval is decided once.
-    5 The first rows count.                                        6 It is handed on once.
-    7 Nothing is decided behind the end of the term.
+    1 They may be those of a tentative revision.                   2 It has no rows yet.
+    3 An error: the register closes only intervals handed to it.   4 An interval is decided once.
+    5 The first rows count.                                        6 It is handed over once.
+    7 No interval is decided after the end of the term.
 
-What keeps that back (`Closer.frozen`, ...), and what it allows:
+Flags that hold this back (`Closer.frozen`, ...), and what each of them allows:
 
     flag     | decide  give up on members  publish
     ---------|------------------------------------
-    frozen   | no      no                  yes       another agent or version is to go on
-    founding | no      no                  yes       the first members are gathered
-    paused   | yes     no                  yes       members do not read, by order of the user
-    behind   | yes     yes                 no        the log of the earlier terms is not here yet
+    frozen   | no      no                  yes       another master or version continues
+    founding | no      no                  yes       the first members are being enrolled
+    paused   | yes     no                  yes       the user has ordered members not to read
+    behind   | yes     yes                 no        the log of earlier terms has not arrived yet
 
-Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
-only grow. Intervals that no member has records for leave none. At most `IN_FLIGHT_MAX` intervals are being
-finalised; they are published in order (D-6).
+Invariants: `next` is the first interval that is not decided, `closed` the first one that is not published;
+both only grow. An interval without records of any member has no record. At most `IN_FLIGHT_MAX` intervals are
+being finalised; they are published in order (D-6).
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.
 """
@@ -55,15 +55,15 @@ from elfmesh.control.protocol.events import Finalised
 from elfmesh.srt.coverage import bits_of
 
 IN_FLIGHT_MAX = 8
-"""Intervals being finalised at a time (D-6)."""
+"""Maximum number of intervals that are being finalised (D-6)."""
 
 
 class Closer:
-    """Turns what a source has into records.
+    """Interval closer of one job in one term.
 
     Args:
-        term: what the parts of the term share.
-        source: where the intervals come from.
+        term: shared state of the term.
+        source: source of the intervals.
     """
 
     def __init__(self, term: ClosingTerm, source: IntervalSource) -> None:
@@ -78,7 +78,7 @@ class Closer:
 
     @property
     def idle(self) -> bool:
-        """Nothing is between decision and publication."""
+        """Whether no interval is between decision and publication."""
         return not self._closing
 
     @property
@@ -94,24 +94,24 @@ class Closer:
         self._source.begin(self)
 
     def waits_for(self) -> list[str]:
-        """What the next interval waits for of the jobs that are read, in words."""
+        """Return, as text, the inputs from other jobs for which the next interval waits."""
         return self._source.waits_for()
 
     def pause(self, paused: bool) -> None:
-        """Members do not read by our own order: no clock gives up a missing one."""
+        """Pause or resume; while a job is paused, no deadline gives up a missing member."""
         if self.paused and not paused:
             self._source.resumed()
         self.paused = paused
         self.advance()
 
     def finalised(self, event: Finalised) -> None:
-        """The rows of an interval are there, or cannot be made."""
+        """Take the rows of an interval, or the error that prevents them."""
         interval, sessions = event.interval, self._term.sessions
         made = event.error or f"rows of revision {event.rev}"
         self._term.context.note("made", event.job, interval, interval + 1, made)
         closing = next((each for each in self._closing if each.record.index == interval), None)
         if closing is None or closing.record.rev != event.rev:
-            if event.error or event.pages:  # an open interval is shown where its rows need no pages
+            if event.error or event.pages:  # a tentative record has no pages
                 self.tentative.failed(interval, event.rev)
             else:
                 self.tentative.made(interval, event.rev, event.rows)
@@ -128,7 +128,7 @@ class Closer:
             self.advance()
 
     def publish(self) -> None:
-        """Hand on what is ready, in order; it is published when the control register has closed it."""
+        """Hand ready records to the committer in order, which publishes them after the register's change."""
         while not self.behind:
             ready = next((each for each in self._closing if each.phase is not Phase.HANDED), None)
             if ready is None or ready.rows is None:
@@ -138,7 +138,7 @@ class Closer:
             self._term.leader.commit(ready.record, ready.rows)
 
     def committed(self, count: int) -> None:
-        """So many of the oldest records are published."""
+        """Handle that the `count` oldest records are published."""
         for _ in range(count):
             if not self._closing or self._closing[0].phase is not Phase.HANDED:
                 raise ValueError("the register has closed an interval that was not handed on")

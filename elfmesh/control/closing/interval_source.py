@@ -1,7 +1,7 @@
-"""Where the intervals of a job come from: its members, or the jobs that it reads.
+"""Interface between `Closer`, which closes intervals in order, and the source of a job's intervals.
 
-Owns the one interface between `Closer`, which closes intervals in order, and a source, which knows when an
-interval has everything and what its record is made of.
+A source is the job's members, or the jobs that it reads. It decides when an interval is complete and makes
+its record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from elfmesh.control.protocol.events import Finalise
 
 
 class OpenIntervals(Protocol):
-    """What a source needs of the closer."""
+    """Interface of the closer to its source."""
 
     @property
     def next(self) -> int:
@@ -28,37 +28,36 @@ class OpenIntervals(Protocol):
 
 
 class IntervalSource(Protocol):
-    """Decides about the first interval that is open; `Closer` carries that out.
+    """Decides about the first open interval; `Closer` carries out the decision.
 
-    `Leader.close_ready` has the closer ask again: a source calls it whenever it has learned something.
+    A source calls `Leader.close_ready` whenever new input may change its decision; the closer then asks
+    again.
     """
 
-    def begin(self, closer: OpenIntervals) -> None:
-        """Collect, from now on."""
-        ...
+    def begin(self, closer: OpenIntervals) -> None: ...
 
     def decide(self, at: int, *, paused: bool) -> Decision | None:
-        """What becomes of the intervals from `at` on, None if they wait."""
+        """Decide about the intervals from `at` on; None: they wait."""
         ...
 
     def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
-        """The record that a decision leaves, and the order to make its rows; None: it has none."""
+        """Return the record of a decision and the order to make its rows; None: it has no rows."""
         ...
 
     def decided(self, at: int) -> None:
-        """Everything below `at` is decided."""
+        """Handle that all intervals below `at` are decided."""
         ...
 
     def wait(self, at: int, *, shows: bool) -> None:
-        """Nothing more can be decided now. `shows`: open intervals may be shown as they are."""
+        """Handle that `at` cannot be decided now. `shows`: whether tentative records may be made."""
         ...
 
     def resumed(self) -> None:
-        """The job was paused, and goes on."""
+        """Handle the end of a pause of the job."""
         ...
 
     def waits_for(self) -> list[str]:
-        """What the next interval waits for of the jobs that are read, in words."""
+        """Return, as text, the inputs from other jobs for which the next interval waits."""
         ...
 
     def stop(self) -> None: ...

@@ -1,9 +1,9 @@
-"""Where the time of an interval goes, as the master sees it: for people, no decision is made of it.
+"""Latency statistics of a master, for monitoring only.
 
-Owns three durations for each of the newest intervals, and how late each member's contributions arrive. Knows
-no record and no clock but the context's.
+Owns three durations of each of the newest intervals, and the smoothed lateness of each member's
+contributions. No decision depends on them.
 
-Invariants: bounded: `KEPT` intervals and one number for each member of the roster.
+Invariant: memory is bounded by `KEPT` closed intervals, `OPEN_MAX` open ones and one number per member.
 
 Paper: ELF 4 (where the latency of a tree comes from).
 """
@@ -18,10 +18,10 @@ from elfmesh.interval_map import numbers
 
 KEPT = 32
 OPEN_MAX = 1024
-"""Intervals that are decided and not closed: closing keeps fewer in flight."""
+"""Intervals that are decided and not closed; the interval closer allows fewer."""
 
 WEIGHT = 0.25
-"""Of the newest arrival in a member's smoothed lateness."""
+"""Weight of the newest arrival in a member's smoothed lateness."""
 
 
 @dataclass(slots=True)
@@ -45,9 +45,9 @@ class LatencyStats:
         self._closed: deque[tuple[int, float, float, float]] = deque(maxlen=KEPT)
 
     def arrived(self, mask: int, due: float | None) -> None:
-        """What the members in `mask` contributed is here; `due`: since another one was, None: the first.
+        """Record an arrival of contributions of the members in `mask`. Cost: one step per member.
 
-        Cost: one step for each member.
+        `due` is the time of the interval's first arrival; None: this is the first one.
         """
         late = 0.0 if due is None else max(0.0, self._context.now - due)
         for number in numbers(mask):
@@ -55,7 +55,7 @@ class LatencyStats:
             self._late[number] = before + WEIGHT * (late - before)
 
     def decided(self, index: int, due: float | None) -> None:
-        """No member is waited for any longer in an interval that a member passed at `due`."""
+        """Record the decision about an interval that the first member passed at `due`."""
         now = self._context.now
         if len(self._open) < OPEN_MAX:
             self._open[index] = _Open(now if due is None else due, now, now)
@@ -73,12 +73,12 @@ class LatencyStats:
         self._late.pop(number, None)
 
     def late_s(self, number: int) -> float | None:
-        """How long after the first one a member's contributions arrive, smoothed; None: nothing has."""
+        """Return a member's smoothed lateness after the first member; None: before its first contribution."""
         late = self._late.get(number)
         return None if late is None else round(late, 4)
 
     def describe(self) -> list[dict[str, float]]:
-        """The newest intervals, oldest first; seconds of gathering, of making rows, of agreeing to close."""
+        """Return the newest intervals, oldest first, with the seconds of each of their three phases."""
         return [
             {
                 "index": index,

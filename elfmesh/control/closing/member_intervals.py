@@ -1,11 +1,10 @@
-"""The intervals of a job with members: each has a record of what its members have contributed.
+"""Interval source of a job with members: the records represent their contributions.
 
-Owns when such an interval is decided: everything that it needs is there, or will never be. What is done about
-missing members is `straggler_orders`'; the pure part of the decision is `decisions`'.
+Owns when such an interval is decided. `straggler_orders` handles missing members; `decisions` is the pure
+part of the decision.
 
-Invariants: if a member is missing from a run of intervals, it may have had records for them, and the run
-leaves a record that names it (I3). Intervals that wait beyond the deadline are shown as they are meanwhile
-(`tentative_results`, D-9).
+Invariants: a run of intervals with a missing member has a record that names this member, because it may have
+had records for them (I3). Intervals that wait beyond the deadline have tentative records (D-9).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from elfmesh.interval_map import END
 
 
 class MemberIntervals:
-    """An `IntervalSource`.
+    """The `IntervalSource` of members.
 
     Args:
-        term: what the parts of the term share.
-        collection: what the members have contributed.
+        term: shared state of the term.
+        collection: contributions of the members.
     """
 
     def __init__(self, term: ClosingTerm, collection: Collection) -> None:

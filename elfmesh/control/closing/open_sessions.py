@@ -1,15 +1,14 @@
-"""The sessions of a job that are open between two of its intervals, as its master holds them.
+"""Sessions of a job that are open between two of its intervals.
 
-They are written into the record of the interval behind which they are open, so that one change of the control
-register closes the interval and keeps them (D-4, D-6): a successor finds them in the register's tail and goes
-on with the same bytes. Logs keep records without them: only the newest are of use.
+The record of an interval contains the sessions that are open after it, so that one change of the control
+register closes the interval and stores them (D-4, D-6). A successor reads them from the register's tail. Logs
+store records without them, because only the newest ones are used.
 
-Owns the bytes, when an interval needs them, and what they do to its record. Refuses to know what they say
-(`ql.sessions`).
+Owns the bytes, which intervals need them, and how they change a record. `ql.sessions` owns their content.
 
-Invariants: intervals with sessions are finalised one after the other, each with what the one before it has
-left open; behind a skipped interval its predecessors' sessions are open still, with completeness 0; while any
-are open, the next interval leaves a record, also if no member has records for it.
+Invariants: intervals with sessions are finalised one at a time, each with the sessions that its predecessor
+left open. After a skipped interval its predecessor's sessions are still open, with completeness 0. While
+sessions are open, the next interval has a record even if no member has records for it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from elfmesh.control.protocol.events import Finalised
 
 
 class OpenSessions:
-    """Of one job in one term.
+    """Open sessions of one job in one term.
 
     Args:
         stages: the job's versions.
@@ -42,7 +41,7 @@ class OpenSessions:
         self._start_us: int | None = None
 
     def restore(self, tail: bytes) -> None:
-        """Go on from the records that were closed last, a page."""
+        """Continue from the last record of a page, which is the tail of the register."""
         for record, _ in decode_page(tail)[-1:]:
             self._data, self._start_us = record.open, record.start_us
 
@@ -50,11 +49,11 @@ class OpenSessions:
         return read_plan(stage_at(self._stages, interval).manifest.text).sessions
 
     def is_open(self, interval: int) -> bool:
-        """Whether sessions may end with an interval although no member has records for it."""
+        """Return whether sessions may end with an interval even if no member has records for it."""
         return bool(self.before(interval))
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
-        """Whether an interval needs what one that is being finalised leaves open."""
+        """Return whether an interval needs the open sessions of an interval that is being finalised."""
         return bool(closing) and closing[-1].rows is None and self.at(interval)
 
     def before(self, interval: int) -> bytes | None:
@@ -65,7 +64,7 @@ class OpenSessions:
         return b"" if emptied else self._data
 
     def made(self, closing: Closing, event: Finalised) -> str:
-        """The rows of an interval are there, or cannot be made: then it is skipped. Returns why."""
+        """Take the rows of an interval; skip it if they cannot be made. Returns the error or ""."""
         error, size = event.error, len(event.rows) + len(event.open)
         if not error and size > ROWS_BYTES_MAX:
             error = f"the open sessions have {len(event.open)} bytes; with the rows {ROWS_BYTES_MAX} are kept"

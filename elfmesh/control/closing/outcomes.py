@@ -1,7 +1,7 @@
-"""Whose contributions an interval was closed without, as its master remembers and looks it up.
+"""Outcomes: which members' contributions are not in a closed interval.
 
-Owns the newest of that knowledge, which goes with every mark so that members need not ask, and the answers
-from the results log to those who missed a mark. Decides nothing.
+Owns the outcomes of the newest intervals, which the master sends with each closed watermark, and the answers
+from the results log to members that missed a watermark. Makes no decisions.
 """
 
 from __future__ import annotations
@@ -22,38 +22,42 @@ from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of, bits_of
 
 LACKS_MAX = 16
-"""Runs of intervals with the same members missing that a mark tells of."""
+"""Maximum number of runs of intervals with the same missing members in one watermark."""
 
 LACK_BYTES_MAX = 16 << 10
-"""Their bitmaps together: a mark is a multicast."""
+"""Maximum size of their bitmaps together, because a watermark is a multicast."""
 
 PAGE_RECORDS = 64
 PAGES_MAX = 16
-"""Of the results log, read for one question; what lies behind them is asked for again."""
+"""Pages of the results log that are read for one question; the member asks again for later intervals."""
 
 
 class Lacking:
-    """Whom the intervals of this term lack, from `start` on."""
+    """Members that are missing from the intervals of this term, from `start` on."""
 
     def __init__(self, start: int) -> None:
         self._absent = CoverMap(start)
         self._revised: SortedDict[int, Revisions] = SortedDict()
 
     def decided(self, start: int, stop: int, absent: int) -> None:
-        """The intervals [start, stop) are decided without the numbers in `absent`."""
+        """Record that the intervals [start, stop) are decided without the numbers in `absent`."""
         self._absent.add(start, stop, absent)
 
     def revised(self, interval: int, revs: tuple[tuple[int, int], ...]) -> None:
-        """The interval is decided with these (number, revision) above the first."""
+        """Record that the interval is decided with these (number, revision), revisions above 1."""
         if revs:
             self._revised[interval] = Revisions(interval, revs)
         while len(self._revised) > LACKS_MAX:
             self._absent.drop_below(self._revised.popitem(0)[0] + 1)
 
     def notified(self, closed: int) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...]]:
-        """From which interval on the answer is complete, who is lacking where, and what is revised.
+        """Return the content of a watermark.
 
-        Cost: its runs.
+        Returns:
+            The first interval from which on it is complete; the missing members per run of intervals; the
+            revisions.
+
+        Cost: the number of runs.
         """
         lacks: list[Lack] = []
         at = self._absent.start
@@ -75,7 +79,7 @@ class Lacking:
 
 
 class _Answer:
-    """One question on its way through the results log."""
+    """Answer to one question, made from pages of the results log."""
 
     def __init__(self, context: Context, asker: Contact, message: AskFates, closed: int) -> None:
         self._context, self._asker, self._message = context, asker, message
@@ -102,7 +106,7 @@ class _Answer:
         self._pages += 1
         self._lost = read.lost
         if read.hole is not None and read.hole[0] <= self._asked[-1]:
-            self._tell(read.hole[0], read.expired)  # what lies behind is asked for again
+            self._tell(read.hole[0], read.expired)  # the member asks again for what follows
         elif not read.page or read.next is None or read.next > self._asked[-1]:
             self._tell(self._asked[-1] + 1, read.expired)
         elif self._pages >= PAGES_MAX:
@@ -127,7 +131,7 @@ class _Answer:
                 revs.append(dict(record.revs).get(number, 1))
             elif record is not None:
                 outside.append(index)
-            else:  # closed without a record: no member whose contribution was inside had any
+            else:  # closed without a record: no member whose contribution was inside had records
                 (unknown if expired is not None and index <= expired else outside).append(index)
         job, incarnation = self._message.job, self._message.incarnation
         notified = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
@@ -140,7 +144,7 @@ def serve_outcomes(context: Context, asker: Contact, message: AskFates, terms: T
     A member whose roster is not the master's gets the master's: its number may be another agent's there.
 
     Args:
-        context: the way out.
+        context: clock and effects.
         asker: the member.
         message: what it asks.
         terms: of the master. All intervals below `closed` are in the log if they have a record.

@@ -1,12 +1,12 @@
-"""What the root of one tree has collected for the open intervals of a job.
+"""Partial store: the segments that the root of one tree has collected for the open intervals of a job.
 
-Owns segments laid out by interval: who is covered, and the parts with their counts and payloads. Knows no
-roster and no deadline.
+Owns, by interval, the covered members and the parts with their counts and payloads. Does not depend on the
+roster or a deadline.
 
-Invariants: the parts of one (interval, attempt) have disjoint coverages, so that merging all of them counts
-every contribution once (D-7). A higher attempt stands beside the lower one until it covers as much, in
-revisions as new. A revision replaces an earlier one that stands alone; where that is merged with others, the
-interval has to be collected again.
+Invariants: the parts of one (interval, attempt) have disjoint coverages, so that a merge of all parts counts
+each contribution once (D-7). A higher attempt is used when it covers at least the members of the lower one,
+in the same or newer revisions. A revision replaces an earlier one in a part of its own; if the earlier one is
+merged with others, the interval has to be collected again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from elfmesh.srt.coverage import PartialOverlap, bits_of
 from elfmesh.srt.messages import Segment
 
 HELD_BYTES_MAX = 256 << 20
-"""Payloads held for intervals that wait for a member; beyond it no member is waited for any longer."""
+"""Maximum size of the payloads of waiting intervals; beyond it no interval waits for a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStore:
-    """Contributions of the agents in `mask` to one interval, merged; a revision is that of one agent."""
+    """Merged contributions of the agents in `mask` to one interval; `rev` above 1: of one agent."""
 
     mask: int
     counts: tuple[int, ...]
@@ -59,9 +59,9 @@ class PartialStore:
         self.nbytes = 0
 
     def add(self, segment: Segment, payloads: tuple[bytes, ...]) -> list[int]:
-        """Take a segment in; return the intervals whose parts overlap without one containing the other.
+        """Add a segment; return the intervals with overlapping parts of which none contains the other.
 
-        Repetitions change nothing. A part that contains parts already here, or revises one, replaces them.
+        A repeated segment changes nothing. A part that contains or revises stored parts replaces them.
         """
         mask = bits_of(segment.coverage)
         cover = self._covers.setdefault(segment.attempt, CoverMap(self._start))
@@ -92,12 +92,12 @@ class PartialStore:
         return conflicts
 
     def add_everywhere(self, segment: Segment, payloads: tuple[bytes, ...]) -> None:
-        """Take what one agent contributed into all attempts: it will not answer to the later ones."""
+        """Add a segment of a dead agent to all attempts, because it does not contribute to later ones."""
         for attempt in sorted(self._covers):
             self.add(replace(segment, attempt=attempt), payloads)
 
     def fail(self, start: int, stop: int, mask: int) -> None:
-        """Nothing will come from the agents in `mask` for this range: treat them as covered, empty."""
+        """Treat the agents in `mask` as covered without records, because their contributions failed."""
         for cover in self._covers.values():
             cover.add(start, stop, mask)
 
@@ -105,25 +105,25 @@ class PartialStore:
         return self._covers[self._attempt(interval)].at(interval)
 
     def everywhere(self, interval: int) -> int:
-        """The agents that are inside an interval in every attempt that anything has come from."""
+        """Return the agents that are inside an interval in every attempt with contributions."""
         inside = self._covers[0].at(interval)
         for cover in self._covers.values():
             inside &= cover.at(interval) or -1
         return inside
 
     def until(self, interval: int) -> int:
-        """One past the run of intervals around `interval` that are covered alike."""
+        """Return one past the run of intervals from `interval` on with the same coverage."""
         return min((cover.until(interval) for cover in self._covers.values()), default=END)
 
     def attempt(self, interval: int) -> int:
         return max(attempt for attempt, cover in self._covers.items() if attempt == 0 or cover.at(interval))
 
     def newest(self, interval: int) -> int:
-        """The agents that are inside the highest attempt that anything has come from."""
+        """Return the agents that are inside the highest attempt with contributions."""
         return self._covers[self.attempt(interval)].at(interval)
 
     def frontier(self, number: int) -> int:
-        """First open interval that lacks this agent."""
+        """Return the first open interval without this agent."""
         return max(cover.frontier(number, self._start) for cover in self._covers.values())
 
     def parts(self, interval: int) -> list[PartitionStore]:
@@ -131,7 +131,7 @@ class PartialStore:
         return attempts.get(self._attempt(interval), [])
 
     def parts_without(self, interval: int, out: int) -> list[PartitionStore] | None:
-        """The parts to merge for an interval without the members `out`; None if these cannot be taken out."""
+        """Return the parts of an interval without the members `out`; None if a merge contains them."""
         parts = self.parts(interval)
         if not any(part.mask & out for part in parts):
             return parts
@@ -151,20 +151,20 @@ class PartialStore:
         return None
 
     def revs(self, interval: int) -> dict[int, int]:
-        """The revisions above 1 that are inside, by the bit of their agent."""
+        """Return the revisions above 1 that are inside, by the bit of their agent."""
         return _revs(self.parts(interval)) if interval in self._newest else {}
 
     def is_revised(self, interval: int) -> bool:
         return interval in self._newest
 
     def lacks_revision(self, interval: int) -> bool:
-        """Whether a newer revision was seen of anything that is inside."""
+        """Return whether a newer revision of a contribution that is inside has arrived."""
         newest: dict[int, int] = self._newest.get(interval, {})
         inside = self.revs(interval)
         return any(rev > inside.get(bit, 1) for bit, rev in newest.items())
 
     def first(self, start: int, stop: int) -> int | None:
-        """The first interval in [start, stop) that a member has records for."""
+        """Return the first interval in [start, stop) for which a member has records."""
         return next(iter(self._parts.irange(start, stop, inclusive=(True, False))), None)
 
     def drop_below(self, interval: int) -> None:
@@ -207,7 +207,7 @@ def covered_in_all(trees: Sequence[PartialStore], interval: int, *, every_attemp
 
 
 def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
-    """The agents that are inside the newest collection of an interval in every tree of a job."""
+    """Return the agents that are inside the newest attempt of an interval in every tree of a job."""
     covered = -1
     for tree in trees:
         covered &= tree.newest(interval)
@@ -215,11 +215,11 @@ def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
 
 
 def first_in_any(trees: Sequence[PartialStore], start: int, stop: int) -> int | None:
-    """The first interval in [start, stop) that any member has records for."""
+    """Return the first interval in [start, stop) for which any tree has records."""
     found = [tree.first(start, stop) for tree in trees]
     return min((first for first in found if first is not None), default=None)
 
 
 def frontier_in_all(trees: Sequence[PartialStore], number: int) -> int:
-    """First open interval that lacks a member in any tree."""
+    """Return the first open interval without a member in any tree."""
     return min(tree.frontier(number) for tree in trees)

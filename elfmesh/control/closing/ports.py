@@ -1,6 +1,6 @@
-"""What stands between a decided interval and its publication, and what closing asks of the master.
+"""Intervals between decision and publication, and the interface of the interval closer to its master.
 
-Owns the shapes, and what the record of an interval says; `Closer` decides.
+Owns these types and the content of an interval's record; `Closer` decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from elfmesh.srt.coverage import bitmap_of
 
 
 class Phase(StrEnum):
-    """Where an interval is on its way; `interval_closer` has the table of the steps between."""
+    """State of an interval; the head of `interval_closer` has the table of transitions."""
 
     OPEN = "OPEN"
     MAKING = "MAKING"
@@ -34,8 +34,8 @@ class Closing:
 
     Attributes:
         record: its record.
-        rows: of the record, None while they are being made.
-        handed: whether the register is being asked to close it.
+        rows: rows of the record; None while they are being made.
+        handed: whether the committer has it.
     """
 
     record: ResultRecord
@@ -50,13 +50,13 @@ class Closing:
 
 
 class Failed:
-    """Contributions that cannot be merged with the others: their members are missing."""
+    """Contributions that cannot be merged with the others, so that their members are missing."""
 
     def __init__(self) -> None:
         self._failed: IntervalMap[tuple[tuple[int, str], ...]] = IntervalMap(FIRST, ())
 
     def add(self, start: int, stop: int, mask: int, why: str) -> None:
-        """Those of the members in `mask` for [start, stop)."""
+        """Add those of the members in `mask` for the intervals [start, stop)."""
         self._failed.change(start, stop, lambda before: (*before, (mask, why)))
 
     def named(self, record: ResultRecord, missing: int) -> ResultRecord:
@@ -64,7 +64,7 @@ class Failed:
         return replace(record, reason=next(reasons, record.reason))
 
     def at(self, interval: int) -> tuple[int, int]:
-        """The members that fail at an interval, and one past the last one that is alike."""
+        """Return the members that fail at an interval, and one past the last interval with the same ones."""
         failed = 0
         for mask, _ in self._failed.at(interval):
             failed |= mask
@@ -75,13 +75,13 @@ class Failed:
 
 
 class Frontiers:
-    """How far members say that they have sealed; who is in time never has to say so."""
+    """Frontiers that late members have reported; other members do not report them."""
 
     def __init__(self) -> None:
         self._reported: dict[int, int] = {}
 
     def note(self, number: int, frontier: int) -> None:
-        """A member has sealed everything below `frontier`."""
+        """Record that a member has sealed all intervals below `frontier`."""
         self._reported[number] = max(frontier, self._reported.get(number, frontier))
 
     def of(self, number: int) -> int | None:
@@ -92,18 +92,18 @@ class Frontiers:
 
 
 class Leader(Protocol):
-    """What closing needs of the master around it."""
+    """Interface of the master to its interval closer."""
 
     def close_ready(self) -> None:
-        """Something has arrived that an interval may have waited for: `Closer.advance`."""
+        """Call `Closer.advance`, because input has arrived for which an interval may wait."""
         ...
 
     def commit(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is ready to become final; `Closer.committed` says when it is."""
+        """Commit a ready record; the master calls `Closer.committed` when the register has closed it."""
         ...
 
     def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
-        """Keep the pages of the rows of a record that is committed next."""
+        """Store the pages of the rows of a record before it is committed."""
         ...
 
     def shown(self) -> None: ...
@@ -111,7 +111,7 @@ class Leader(Protocol):
     def advanced(self) -> None: ...
 
     def hasten(self, stop: int) -> None:
-        """Ask the trees not to wait below `stop`."""
+        """Order the trees not to wait for members below `stop`."""
         ...
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None: ...
@@ -120,19 +120,19 @@ class Leader(Protocol):
 
 
 NAMED = 3
-"""Missing agents that a step names; the record names all."""
+"""Maximum number of missing agents in the text of a step; the record names all."""
 
 
 def decided_as(record: ResultRecord) -> str:
-    """How an interval was decided, for people."""
+    """Return the text of the step for a decision."""
     names = ", ".join(record.missing[:NAMED])
     more = f" and {len(record.missing) - NAMED} more" if len(record.missing) > NAMED else ""
     return f"{record.state} without {names}{more}" if names else record.state
 
 
 About = tuple[int, int | None, State, int, int, tuple[int | None, int | None]]
-"""Of one interval: its index, the first of the run that it ends, how it ends, the revision, the epoch, its
-window in microseconds UTC."""
+"""Index of an interval, first interval of the run that it ends, state, revision, epoch, and window in
+microseconds UTC."""
 
 
 def make_record(
@@ -146,14 +146,22 @@ def make_record(
     outside: int,
     revs: tuple[tuple[int, int], ...],
 ) -> ResultRecord:
-    """The record of an interval that needs the members `required` and lacks `missing`, called `names`.
+    """Return the record of an interval.
 
-    `outside` are all numbers that are not inside, also of agents that are not expected; `revs` are the
-    revisions that are.
+    Args:
+        manifest: the version.
+        about: see `About`.
+        required: bit set of the expected members.
+        missing: bit set of the missing members.
+        names: names of the missing members.
+        fidelity: share of the usual records that is inside.
+        counts: counts per bucket.
+        outside: all roster numbers that are not inside, including agents that are not expected.
+        revs: (number, revision) of the contributions inside whose revision is above 1.
     """
     index, since, state, rev, epoch, (start_us, end_us) = about
     expected, absent = required.bit_count(), missing.bit_count()
-    used = state != "SKIPPED"  # none of what has arrived is in a result
+    used = state != "SKIPPED"  # a skipped interval has no rows
     return ResultRecord(
         job=manifest.qualified,
         index=index,

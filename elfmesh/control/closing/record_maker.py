@@ -1,6 +1,6 @@
-"""The record that a run of intervals leaves: what is inside, who is missing, and the order to make its rows.
+"""Record maker: makes the record of a run of intervals, and the order to make its rows.
 
-Owns the way from what the trees have collected to a record and the payloads of its rows. Decides nothing.
+Owns the step from the partial stores to a record and the payloads of its rows. Makes no decisions.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from elfmesh.control.protocol.events import Finalise
 from elfmesh.control.upstream.side_input import SideInput
 
 Payloads = tuple[tuple[bytes, ...], ...]
-"""What the rows of one record are made of, of each tree."""
+"""Payloads from which the rows of one record are made, per tree."""
 
 
 class RecordMaker:
-    """Makes the records of one term.
+    """Record maker of one term.
 
     Args:
-        term: what the parts of the term share.
-        collection: what the members have contributed.
-        latest: the jobs that are read beside the members' own input.
+        term: shared state of the term.
+        collection: contributions of the members.
+        latest: side inputs: results of other jobs.
     """
 
     def __init__(self, term: ClosingTerm, collection: Collection, latest: SideInput) -> None:
@@ -35,10 +35,10 @@ class RecordMaker:
         self._failed = collection.failed
 
     def make(self, run: Decision, rev: int) -> tuple[ResultRecord, Payloads]:
-        """The record of the interval that ends a run, and the payloads that its rows are made of.
+        """Return the record of the last interval of a run, and the payloads of its rows.
 
         Args:
-            run: which interval, and how it ends.
+            run: the decision about the run.
             rev: number of the revision.
         """
         index, missing = run.index, run.missing
@@ -59,7 +59,6 @@ class RecordMaker:
         )
 
     def order(self, record: ResultRecord, payloads: Payloads) -> Finalise:
-        """The order to make the rows of a record."""
         term, index, rev = self._term, record.index, record.rev
         manifest = stage_at(term.stages, index).manifest
         about = (manifest.job_id, term.epoch, manifest, index, payloads, rev, term.sessions.before(index))

@@ -1,12 +1,11 @@
-"""What has to be collected again before an interval can be closed as it is known: revisions and torn members.
+"""Repeated collection of intervals with revisions or torn members.
 
-A revision that met an earlier one inside a merge cannot replace it there; a member that is inside some of a
-job's trees and not others cannot be taken out of a merge. Either way the interval is collected once more,
-every contribution alone. Owns what waits for that and for how long. Closes nothing.
+A revision cannot replace an earlier one inside a merge. A torn member, which is inside some of a job's trees
+and not inside others, cannot be removed from a merge. In both cases the trees collect the interval again,
+each contribution separately. Owns which intervals wait for that and how long. Closes no interval.
 
-Invariants: nothing waits longer than `WAIT_S` from when it could be closed; no tree is asked twice within
-`AGAIN_S`. What a time-out leaves behind is said in the record: the revision that is inside, or that a member
-is not.
+Invariants: an interval waits at most `WAIT_S` from when it could be closed. A tree is asked at most once per
+`AGAIN_S`. After a time-out the record names the revision that is inside, or the member that is not.
 
 Paper: none. Guarantees D-1, D-7, D-9.
 """
@@ -25,23 +24,25 @@ from elfmesh.control.context import Timer
 from elfmesh.safeguards import safeguard
 
 GATHER_S = 0.1
-"""Revisions that arrive together are one collection."""
+"""Time for which revisions are collected into one request."""
 
 AGAIN_S = 1.0
 REPAIR_S = 5.0
-"""How often a range is collected again that members say they have sent and that is not here."""
+"""Minimum pause between two repairs: collections of a range that members have sent and that has not
+arrived."""
 
 WAIT_S = 2.0
-"""A collection takes a way down the tree and one up; who does not answer it has gone."""
+"""A collection takes one way down the tree and one up; a member that does not contribute within it has
+left."""
 
 
 class Revising:
-    """The collections again of one job.
+    """Repeated collections of one job.
 
     Args:
-        term: what the parts of the term share.
-        trees: what each of its trees has collected.
-        failed: what could not be merged.
+        term: shared state of the term.
+        trees: partial store of each tree of the job.
+        failed: contributions that could not be merged.
     """
 
     def __init__(self, term: ClosingTerm, trees: Sequence[PartialStore], failed: Failed) -> None:
@@ -59,18 +60,18 @@ class Revising:
 
     @safeguard("repair:root")
     def repair(self, start: int, stop: int, partition: int) -> None:
-        """Ask a tree for a range again, unless it was asked a moment ago."""
+        """Collect a range from a tree again, unless the pause after the last repair is not over."""
         if self._context.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:
             self._repaired_at[partition] = self._context.now
             self._context.stats["control.recollections"] += 1
             self._recollect(start, stop, partition, self._trees[partition].attempt(start) + 1)
 
     def torn(self, interval: int) -> int:
-        """Members of which some partitions are inside and others are not: one contribution is one thing."""
+        """Return the members of which only some partitions are inside, because a contribution is atomic."""
         return 0 if len(self._trees) == 1 else uneven(self._trees, interval) | self._failed.at(interval)[0]
 
     def is_settled(self, interval: int) -> bool:
-        """Whether an interval has its newest revisions, and no torn members; or has waited for that."""
+        """Return whether an interval has its newest revisions and no torn members, or has waited `WAIT_S`."""
         out = self.torn(interval)
         if not out and not any(tree.is_revised(interval) for tree in self._trees):
             return True
@@ -132,7 +133,7 @@ class Revising:
 
 
 def uneven(trees: Sequence[PartialStore], interval: int) -> int:
-    """The members that are inside some of the trees and not others, or in different revisions."""
+    """Return the members that are inside only some of the trees, or in different revisions."""
     covers = [tree.covered(interval) for tree in trees]
     everywhere = somewhere = covers[0]
     for cover in covers[1:]:
@@ -148,11 +149,11 @@ def uneven(trees: Sequence[PartialStore], interval: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What an interval's record is made of.
+    """Content of an interval's record.
 
     Attributes:
-        parts: of each tree.
-        stuck: torn members that a merge holds, and whose counts are inside.
+        parts: parts of each tree.
+        stuck: torn members that a merge contains, so that their counts are inside.
         revs: (number, revision) of the contributions that replaced an earlier one.
     """
 
@@ -162,12 +163,12 @@ class Inside:
 
 
 def inside_of(trees: Sequence[PartialStore], interval: int, torn: int) -> Inside:
-    """What is inside without the torn; where a merge holds them, they count as inside if their counts are."""
+    """Return the content without the torn members, except for those that a merge contains."""
     parts = []
     stuck = 0
     for partition, tree in enumerate(trees):
         without = tree.parts_without(interval, torn)
-        if without is None and partition == 0:  # counts travel in the first partition
+        if without is None and partition == 0:  # the first partition carries the counts
             stuck = torn & tree.covered(interval)
         parts.append(tree.parts(interval) if without is None else without)
     revs = trees[0].revs(interval)

@@ -1,8 +1,7 @@
-"""An interval that lacks members: how long it waits for them, and what is done meanwhile.
+"""Stragglers: how long an interval with missing members waits, and what the master requests meanwhile.
 
-Owns the orders to hasten and the questions that go out while an interval waits: to the straggler policy, to
-the peers of the dead, to the trees. What follows from the answers is `decisions`' business;
-`Closer` carries it out.
+Owns the calls of the straggler policy, the questions to the copy hosts of dead members, and the flush orders.
+`decisions` decides from the answers; `Closer` carries out the decision.
 
 Paper: ELF 3, stragglers.
 """
@@ -23,9 +22,9 @@ class Stragglers:
     """Decides about the oldest open interval of one job while members are missing from it.
 
     Args:
-        term: what the parts of the term share.
-        collection: what the members have contributed.
-        wake: has the interval looked at again at a time.
+        term: shared state of the term.
+        collection: contributions of the members.
+        wake: schedules the next decision at a time.
     """
 
     def __init__(self, term: ClosingTerm, collection: Collection, wake: Callable[[float], None]) -> None:
@@ -36,13 +35,13 @@ class Stragglers:
         self._flush_orders = FlushOrders(term.leader.hasten, self._deadline_s, lead_s)
 
     def decide(self, at: int, required: int, missing: int, due: float) -> LateDecision:
-        """What becomes of the interval `at`; while it waits, what it lacks is asked for.
+        """Decide about the interval `at`; while it waits, request what it lacks.
 
         Args:
             at: the interval.
             required: members that are expected.
-            missing: those of them that are not inside.
-            due: when a member was first seen beyond the interval.
+            missing: expected members that are not inside.
+            due: when the first member passed the interval.
         """
         now, last = self._context.now, self._collection.seen.last
         judged = self._straggler_policy.lost(required, at, self._trees) or missing

@@ -1,11 +1,12 @@
-"""Who of the missing is dead, who is slow: what a master does about members an interval waits for.
+"""Straggler policy: which missing members are dead, which are slow, and how long an interval waits for them.
 
-Owns probes and their answers, and how long a slow member is waited for. Closes nothing itself.
+Owns the probes and their results. Closes no interval.
 
-Invariants: no member is called dead without an answer to a probe; the alive are waited for until the job's
-own rule or the horizon says otherwise; silence of the whole overlay changes nothing (nothing is due then).
+Invariants: a member counts as dead only after a probe has failed. An interval waits for living members until
+the job's rule or the horizon ends it. An outage of the whole overlay changes nothing, because no interval is
+due then.
 
-Paper: ELF 3, stragglers ("leaping straggler"). Deviation: the master judges by what it has seen and probed,
+Paper: ELF 3, stragglers ("leaping straggler"). Deviation: the master decides from coverage and probes, and
 not a parent by a threshold of two intervals, because coverage is complete only at the root (D-6, D-11).
 """
 
@@ -22,30 +23,30 @@ from elfmesh.interval_map import numbers
 from elfmesh.overlay.events import ProbeDone
 
 PROBES_MAX = 64
-"""Probes of one job at a time; others wait for one of these to end, because a dead rack must not become a
-storm. A probe of a dead agent takes about a second: with 8 at a time, 50 dead agents took 5 s."""
+"""Maximum number of concurrent probes of one job, because the failure of a rack must not flood the network.
+A probe of a dead agent takes about a second: with 8 at a time, 50 dead agents took 5 s."""
 
 PROBE_AGAIN_S = 5.0
-"""How long an answer that a member is alive is believed while it is waited for."""
+"""Time for which a successful probe of a missing member is valid."""
 
 HORIZON_S = 60.0
-"""How long an alive member without any progress is waited for, unless the job says otherwise."""
+"""Time for which an interval waits for a living member without progress, unless the job has its own."""
 
 SKIP_AGAIN_S = 0.05
-"""How soon a decision to skip is looked at again that may only lack what is on its way."""
+"""Delay of a decision to skip if contributions may be on their way."""
 
 GONE_S = 1.0
-"""How long a dead member has to come back from when it was missed: what a restart takes."""
+"""Time for a dead member to return, from when it was first missing; a restart takes about as long."""
 
 LEAD_S = 1.0
 LEAD_SHARE = 0.75
-"""So long before the deadline, at most this share of it, a job that skips asks after who is missing: what is
-asked and hastened then has its answer when the deadline is over, and the decision waits for nothing."""
+"""Time before the deadline, at most this share of it, at which a job that skips probes the missing members
+and sends flush orders, so that the answers have arrived when the deadline is over."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one member that is waited for."""
+    """State of one missing member; `asked_at`, `answered_at`: times of the last probe and its result."""
 
     frontier: int
     progress_at: float
@@ -54,19 +55,19 @@ class _Known:
 
 
 class StragglerPolicy:
-    """Decides what becomes of an interval that lacks a member.
+    """Straggler policy of one job.
 
     Args:
         context: clock and probes.
         book: the roster.
         on_straggler: the job's rule.
-        deadline_s: how long a due interval waits before a member is probed.
-        again: called when there is something new to decide.
-        horizon_s: how long beyond the deadline an interval may be corrected, whichever member makes progress;
-            None: `HORIZON_S` without progress for the living, `GONE_S` for the dead.
+        deadline_s: time for which a due interval waits before a member is probed.
+        again: called when a decision may have changed.
+        horizon_s: maximum time after the deadline for which an interval waits, whatever progress members
+            make; None: `HORIZON_S` without progress for living members, `GONE_S` for dead ones.
 
     Attributes:
-        lead_s: so long before the deadline the missing are asked after; 0 if the job does not skip.
+        lead_s: time before the deadline at which missing members are probed; 0 if the job does not skip.
     """
 
     def __init__(
@@ -97,11 +98,11 @@ class StragglerPolicy:
         return tuple(self._dead)
 
     def dead_since(self, number: int) -> float | None:
-        """Since when a member is known to be dead, None if it is not."""
+        """Return since when a member is known to be dead; None if it is not."""
         return self._dead.get(number)
 
     def seen(self, mask: int) -> None:
-        """Something new came from these members: they live, unless it was sent before they died."""
+        """Handle contributions of these members: they are alive, unless they died after sending them."""
         for number in list(self._dead):
             if mask >> number & 1:
                 self.revive(number)
@@ -117,20 +118,17 @@ class StragglerPolicy:
             self.suspect(entry.number)
 
     def suspect(self, number: int) -> None:
-        """A member may be dead: probe it now, so that a due interval need not."""
+        """Probe a member that may be dead now, so that a due interval does not wait for the probe."""
         if number not in self._dead:
             known = self._known.setdefault(number, _Known(-(2**62), self._context.now))
             if known.asked_at is None or self._context.now - known.asked_at > self._deadline_s:
                 self._probe(number, known)
 
-    def forget(self, number: int) -> None:
-        self.revive(number)
-
     def lost(self, required: int, interval: int, trees: Sequence[PartialStore]) -> int:
-        """Whom the newest collection of an interval lacks, if all of them are dead; 0 otherwise.
+        """Return the members that the newest attempt of an interval lacks, if all of them are dead; else 0.
 
-        What the dead had is in no newer collection than the one they answered to, and who came since is in no
-        older one: these are never inside together, however long the living are waited for.
+        Contributions of dead members are not in later attempts, and those of new members are not in earlier
+        ones, so that no attempt will contain both.
         """
         lacks = required & ~newest_in_all(trees, interval)
         return 0 if any(number not in self._dead for number in numbers(lacks)) else lacks
@@ -138,17 +136,20 @@ class StragglerPolicy:
     def decide(
         self, missing: int, due_since: float, frontier: Callable[[int], int]
     ) -> tuple[State | None, float]:
-        """What becomes of an interval that these members are missing from, or None and when to ask again.
+        """Decide about an interval with missing members.
 
         Args:
             missing: bit set of the members.
-            due_since: when the interval was first passed by another.
-            frontier: first interval that lacks the member of a number.
+            due_since: when the first member passed the interval.
+            frontier: returns the first interval without the member of a number.
+
+        Returns:
+            The state of its record, or None to wait; and when to decide again.
         """
         now = self._context.now
         members = numbers(missing)
         waited = [number for number in members if number not in self._dead]
-        # The dead have their time to come back from when they were missed; not again for every interval.
+        # A dead member's time to return starts when it is first missing, and not again for each interval.
         missed_since = max(min(due_since, self._dead.get(number, due_since)) for number in members)
         over_at = missed_since + self._deadline_s
         if now < over_at - self.lead_s:

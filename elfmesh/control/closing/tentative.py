@@ -1,14 +1,15 @@
-"""What a job's open intervals look like so far: results that may still be corrected (D-9).
+"""Tentative records: results of open intervals that may still be corrected (D-9).
 
-Owns the newest tentative record of every open interval and who may see it. Decides nothing about closing and
-writes nothing to disk: tentative results are soft state, a successor makes its own.
+Owns the newest tentative record of each open interval. Makes no decision about closing and writes nothing to
+disk, because a successor makes its own tentative records.
 
-Invariants: an interval's revisions grow by one, its coverage never shrinks between them (I9); the terminal
-record's revision is above all of them; at most `OPEN_MAX` intervals are held and `IN_FLIGHT_MAX` made at a
-time; what is held grows with its rows only up to `BYTES_MAX`.
+Invariants: the revisions of an interval grow by one, and its coverage never shrinks between them (I9). The
+revision of the terminal record is above all of them. At most `OPEN_MAX` intervals have tentative records, and
+`IN_FLIGHT_MAX` are being made. No record is begun while the rows exceed `BYTES_MAX`.
 
-Paper: PPA 3 ("tentative outputs", corrected later). Deviation: a tentative result is made of all that has
-arrived of every interval, not of chosen partitions of the input, because agents aggregate where the data is.
+Paper: PPA 3 ("tentative outputs", corrected later). Deviation: a tentative result represents everything that
+has arrived for an interval, and not chosen partitions of the input, because agents aggregate where the data
+is.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.records import ResultRecord
 
 OPEN_MAX = 64
-"""Open intervals that are shown; later ones have to wait until these are closed."""
+"""Maximum number of open intervals with tentative records; later intervals wait until these are closed."""
 
 IN_FLIGHT_MAX = 2
 BYTES_MAX = 64 << 20
 GAP_S = 0.25
-"""Least time between two revisions of an interval: contributions that arrive together are one correction."""
-
+"""Minimum time between two revisions of an interval, because contributions often arrive together."""
 
 Inside = tuple[int, int]
 """The members inside, as a bit set, and the sum of the revisions of their contributions."""
@@ -36,7 +36,7 @@ Inside = tuple[int, int]
 
 @dataclass(slots=True)
 class _Open:
-    """One interval: what its newest revision, made or being made, has in it."""
+    """One interval; `inside`, `rev` and `at` are those of its newest revision, made or being made."""
 
     inside: Inside
     rev: int
@@ -52,8 +52,8 @@ class Tentative:
 
     Args:
         context: clock and timers.
-        epoch: of the master; numbers of revisions grow over its successors, too.
-        again: asks whether there is something to make, a little later.
+        epoch: epoch of the master; it is part of `seq`, so that successors continue with higher numbers.
+        again: called when another tentative record may be made.
         shown: called when there is a new revision.
     """
 
@@ -65,7 +65,7 @@ class Tentative:
         self._timer: Timer | None = None
         self._bytes = 0
         self.seq = epoch << 32
-        """Number of the newest revision, over all intervals."""
+        """Number of the newest revision of any interval."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -76,7 +76,7 @@ class Tentative:
         return making < IN_FLIGHT_MAX and self._bytes < BYTES_MAX
 
     def wants(self, index: int, inside: Inside) -> int:
-        """The revision to make of an interval with so much inside; 0: none is needed now."""
+        """Return the number of the revision to make of an interval with this content; 0: none now."""
         known: _Open | None = self._open.get(index)
         if known is None:
             return 1 if inside[0] and len(self._open) < OPEN_MAX else 0
@@ -101,7 +101,7 @@ class Tentative:
             )
 
     def made(self, index: int, rev: int, rows: bytes) -> None:
-        """The rows of a revision are there; one that was overtaken by the end of its interval is dropped."""
+        """Take the rows of a revision, unless its interval has been closed meanwhile."""
         known = self._open.get(index)
         if known is None or known.being_made is None or known.being_made.rev != rev:
             return
@@ -112,18 +112,18 @@ class Tentative:
         self._again()
 
     def failed(self, index: int, rev: int) -> None:
-        """A revision cannot be made: the next one, with more in it, may."""
+        """Handle that a revision cannot be made; a later one may succeed."""
         known = self._open.get(index)
         if known is not None and known.being_made is not None and known.being_made.rev == rev:
             known.being_made = None
 
     def number(self, index: int) -> int:
-        """The number of an interval's newest revision, over all intervals; 0 if there is none."""
+        """Return `seq` of an interval's newest revision; 0 if there is none."""
         known = self._open.get(index)
         return known.seq if known is not None else 0
 
     def rev(self, index: int) -> int:
-        """The last revision of an interval that may have been seen, 0 if there is none."""
+        """Return the last revision of an interval that clients may have seen; 0 if there is none."""
         known = self._open.get(index)
         return known.rev if known is not None else 0
 
@@ -139,14 +139,14 @@ class Tentative:
             self._timer = None
 
     def since(self, seq: int) -> Iterator[tuple[ResultRecord, bytes]]:
-        """The newest revisions behind number `seq`, in the order they were made."""
+        """Yield the newest revisions with a number above `seq`, in the order in which they were made."""
         found = [each for each in self._open.values() if each.record is not None and each.seq > seq]
         for each in sorted(found, key=lambda one: one.seq):
             if each.record is not None:
                 yield each.record, each.rows
 
     def wake(self, at: float) -> None:
-        """Ask again at a time, or earlier if that was wished before."""
+        """Call `again` at a time, or earlier if an earlier call is scheduled."""
         if self._timer is not None:
             if self._timer.at <= at:
                 return

@@ -1,7 +1,6 @@
-"""Early results: open intervals that wait beyond the deadline are shown as they are meanwhile (D-9).
+"""Early results: open intervals that wait beyond the deadline get tentative records (D-9).
 
-Owns which intervals get a tentative record now. `Tentative` holds these records; what an interval finally is
-is decided elsewhere.
+Owns which intervals get a tentative record now. `Tentative` holds these records.
 
 Paper: PPA 3 ("tentative outputs", corrected later).
 """
@@ -18,12 +17,12 @@ from elfmesh.control.upstream.side_input import SideInput
 
 
 class EarlyResults:
-    """Has the open intervals of one job shown.
+    """Early results of one job.
 
     Args:
-        term: what the parts of the term share; intervals with sessions are not shown.
-        collection: what the members have contributed.
-        latest: the jobs that are read beside the members' own input.
+        term: shared state of the term; intervals with sessions get no tentative records.
+        collection: contributions of the members.
+        latest: side inputs: results of other jobs.
         maker: makes the records.
     """
 
@@ -35,14 +34,14 @@ class EarlyResults:
         self._latest, self._maker = latest, maker
 
     def show(self, at: int, stop: int | None) -> None:
-        """Have what waits beyond its deadline shown as it is; it is corrected until it is closed.
+        """Order tentative records of the intervals that wait beyond their deadline.
 
         Args:
             at: the first interval that is not decided.
-            stop: one past the highest interval that a member has sealed, None before the first seal.
+            stop: one past the highest interval that a member has sealed; None before the first seal.
         """
         context, deadline_s = self._term.context, self._term.plan.deadline_s
-        for _ in range(OPEN_MAX):  # what is behind those has to wait until they are closed
+        for _ in range(OPEN_MAX):  # later intervals wait until these are closed
             if stop is None or at >= stop or not self._tentative.has_room:
                 return
             index = first_in_any(self._trees, at, stop)

@@ -1,11 +1,12 @@
-"""The intervals of a job that reads other jobs: its master asks theirs for results and closes over them.
+"""Interval source of a job that reads other jobs: the records represent their results.
 
-Owns what of the answers is not used yet; `UpstreamPoller` asks. Such a job has no members: the same register
-closes its intervals, into the same log, as those of any other.
+Owns the results that are not used yet; `UpstreamPoller` requests them from the masters of the jobs that are
+read. Such a job has no members.
 
-Invariants: an interval is made when every job that is read has closed all that begins before its end, of
-exactly the records that begin in it; the place to go on from follows from the last interval closed, so that a
-successor of either master repeats questions and nothing else; what was not complete there is not here.
+Invariants: an interval is complete when each job that is read has closed all intervals that begin before its
+end. It contains exactly the records that begin in it. The position from which to continue follows from the
+last closed interval, so that a successor of either master repeats only requests. If an input was not
+complete, the record is not complete.
 
 Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master.
 """
@@ -25,10 +26,10 @@ from elfmesh.control.upstream.poller import UpstreamPoller
 
 
 class UpstreamIntervals:
-    """An `IntervalSource`.
+    """The `IntervalSource` of upstream jobs.
 
     Args:
-        term: what the parts of the term share.
+        term: shared state of the term.
     """
 
     def __init__(self, term: ClosingTerm) -> None:
@@ -50,13 +51,13 @@ class UpstreamIntervals:
         self._poller.stop()
 
     def resumed(self) -> None:
-        """Nothing is due here: no member is waited for."""
+        """Do nothing, because no interval waits for a member."""
 
     def decided(self, at: int) -> None:
-        """What lies before `at` is dropped with the next decision."""
+        """Do nothing, because the next decision drops earlier input."""
 
     def wait(self, at: int, *, shows: bool) -> None:
-        """Open intervals of such a job are not shown."""
+        """Do nothing, because such a job has no tentative records."""
 
     def waits_for(self) -> list[str]:
         return [f"{read.name.replace('/', '.')}: {read.waits}" for read in self._slowest()]
@@ -67,14 +68,14 @@ class UpstreamIntervals:
         return silent or [read for read in self._reads if read.until_us == least]
 
     def _is_full(self, read: Read) -> bool:
-        """Whether there is no room for more of a job, unless it is the one that is waited for."""
+        """Return whether there is no room for more results of a job, unless the next interval needs them."""
         ahead = read not in self._slowest()
         return read.nbytes > HELD_BYTES_MAX and (ahead or self._closer is None or not self._closer.has_room)
 
     def decide(self, at: int, *, paused: bool) -> Decision | None:
         if paused or self._poller.stopped or any(read.until_us is None for read in self._reads):
             return None
-        if at == FIRST:  # it begins with the first interval that is kept whole
+        if at == FIRST:  # the job begins with the first interval of which all input is stored
             begins = [read.begin_us for read in self._reads if read.begin_us is not None]
             begin = self._plan.first_after(max(begins)) if begins else at
             if begin > at:

@@ -196,7 +196,7 @@ def test_a_member_that_shows_itself_is_dead_no_more(evicted: bool) -> None:
     interval.look(OVER)
     interval.answer(OVER, 0)
     if evicted:
-        interval.policy.forget(0)
+        interval.policy.revive(0)
         assert interval.probed() == []
     else:
         interval.policy.seen(A)
