@@ -164,7 +164,7 @@ class Dispatcher:
             ctl.Enroll: self._on_enroll,
             ctl.Leaving: self._on_leaving,
             Resign: self._on_resign,
-            Resigned: lambda sender, message, payload: self._drain.resigned(message),
+            Resigned: lambda sender, message, payload: self._drain.on_resigned(message),
             ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.what_runs(message),
             safety.KeptCopy: self._on_kept_copy,
             safety.AskFates: self._on_ask_outcomes,

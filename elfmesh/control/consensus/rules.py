@@ -1,23 +1,23 @@
-"""The control register's rules: what an acceptor may promise and accept, when a proposer has won.
+"""Rules of the control register: which ballots an acceptor promises and accepts, and when a proposer has won.
 
-Owns the protocol of one register as pure functions and values: no message, no timer, no disk. What is stored
-in it is opaque here but for one thing: it names the agents that vote on it (`groups`).
+Owns the protocol of one register as pure functions and values, without messages, timers and disk. The value
+is opaque except for the agents that vote on it (`groups`).
 
-Invariants: a ballot is used for one value; an acceptor accepts nothing below what it has promised; a proposer
-proposes a change of the newest value that a quorum of *that value's own* groups has told it; a change counts
-once quorums of the groups before and after it have accepted it. So all values that were ever chosen form one
-chain. A quorum is a majority in every group: there is one group, or two while the acceptors change.
+Invariants: a ballot is used for one value. An acceptor accepts no ballot below its promise. A proposer
+proposes a change of the newest value that a quorum of *that value's own* groups has reported. A change is
+chosen when quorums of the groups before and after it have accepted it. Therefore all chosen values form one
+chain. A quorum is a majority in every group; there is one group, or two while the acceptors change.
 
-The acceptors change one at a time in two steps. A *joint* value names the old and the new group; only who has
-seen that joint value chosen may drop the old one. Until then no second change begins.
+The acceptors change one at a time in two steps. A *joint* value names the old and the new group. Only a
+proposer that knows that the joint value was chosen may drop the old group. No second change begins before.
 
-Accepting ballot b also promises the ballot that follows b to the same proposer, which therefore changes the
-value again in one round trip as long as no other proposer interferes.
+An acceptor that accepts ballot b also promises the ballot that follows b to the same proposer. The proposer
+therefore changes the value again in one round trip, as long as no other proposer interferes.
 
 Paper: CASPaxos (Rystsov 2018) 2.2 and 2.3.1. Deviation: the acceptors are part of the value and change
-jointly (Raft 6) instead of by two phases that an administrator brings to every proposer. An acceptor that
-has lost its votes may become one again (`lost_votes.py`): a promise that it gave before counts no more then.
-Votes on what is over are forgotten (`ended.py`).
+jointly (Raft 6), not in two phases that an administrator brings to every proposer. An acceptor that has lost
+its votes may become an acceptor again (`lost_votes.py`); its earlier promises do not count any more.
+Acceptors forget votes on deleted jobs (`ended.py`).
 """
 
 from __future__ import annotations
@@ -31,25 +31,27 @@ from elfmesh.machine import Count
 
 COUNTER_MAX = 1 << 62
 LEAP_MAX = 1 << 40
-"""How far beyond its promise an acceptor lets a ballot count: garbage must not use up all ballots."""
+"""Maximum step of a counter beyond the promise, because a malformed ballot must not use up all counters."""
 
 Group = tuple[bytes, ...]
 
 
 class Governed(Protocol):
-    """What the protocol knows of a value."""
+    """Interface of a value to the protocol."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Ids of the agents that vote: one group, or the old and the new one."""
+        """Ids of the voters: one group, or the old and the new one."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether the register's votes on this value may be forgotten (`ended.py`)."""
+        """Whether acceptors may forget their votes on this value (`ended.py`)."""
         ...
 
-    def member_since(self, agent: bytes) -> int: ...
+    def member_since(self, agent: bytes) -> int:
+        """Return the first boot of an agent whose promises count."""
+        ...
 
 
 V = TypeVar("V", bound=Governed)
@@ -59,9 +61,9 @@ class Ballot(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The name of one attempt to change the value.
 
     Attributes:
-        counter: decides which of two is higher.
-        agent: id of who attempts.
-        boot: drawn again whenever that agent starts, so that it never repeats a ballot of an earlier boot.
+        counter: orders the ballots.
+        agent: id of the proposer.
+        boot: boot of the proposer, so that no ballot repeats one of an earlier boot.
     """
 
     counter: Count = 0
@@ -78,12 +80,12 @@ NONE = Ballot()
 
 @dataclass(frozen=True, slots=True)
 class Vote(Generic[V]):
-    """All that an acceptor remembers of one register; it must be on disk before any agent learns of it.
+    """State of one acceptor for one register; it must be on disk before the acceptor answers.
 
     Attributes:
-        promised: nothing below is accepted.
-        ballot: of `value`, NONE if nothing was accepted.
-        value: accepted last.
+        promised: lowest ballot that the acceptor may accept.
+        ballot: ballot of `value`; NONE if the acceptor has accepted none.
+        value: value that was accepted last.
     """
 
     promised: Ballot = NONE
@@ -91,15 +93,18 @@ class Vote(Generic[V]):
     value: V | None = None
 
     def permits(self, ballot: Ballot) -> bool:
-        """Whether a ballot is one that this acceptor may still take part in."""
+        """Return whether this acceptor may take part in a ballot."""
         return self.promised <= ballot and self.promised.counter + LEAP_MAX >= ballot.counter <= COUNTER_MAX
 
     def promise(self, ballot: Ballot) -> Vote[V] | None:
-        """The vote after promising a ballot, None if it must be refused."""
+        """Return the vote after the promise of a ballot; None if the acceptor must refuse it."""
         return replace(self, promised=ballot) if self.permits(ballot) else None
 
     def accept(self, ballot: Ballot, value: V) -> Vote[V] | None:
-        """The vote after accepting, None if it must be refused; what was accepted already stays accepted."""
+        """Return the vote after accepting a value; None if the acceptor must refuse it.
+
+        The acceptor accepts a ballot again that it has accepted before.
+        """
         if ballot == self.ballot:
             return self
         return Vote(ballot.following, ballot, value) if self.permits(ballot) else None
@@ -107,7 +112,7 @@ class Vote(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Promise(Generic[V]):
-    """What one acceptor had accepted when it promised, in which boot; `floor`: see `ended.py`."""
+    """Promise of one acceptor: `ballot` and `value` that it had accepted; for `floor` see `ended.py`."""
 
     agent: bytes
     ballot: Ballot
@@ -116,7 +121,7 @@ class Promise(Generic[V]):
     floor: Ballot = NONE
 
     def hides(self, found: Promise[V]) -> bool:
-        """Whether this acceptor may have forgotten that what another has accepted is over."""
+        """Return whether this acceptor may have forgotten the end of a value that another has accepted."""
         live = found.value is not None and not found.value.is_over
         return live and self.value is None and found.ballot <= self.floor
 
@@ -126,11 +131,11 @@ class Round(Generic[V]):
     """One attempt of one proposer: collects promises, then acceptances.
 
     Attributes:
-        ballot: of the attempt.
-        guess: whom to ask while no value is known.
-        promises: one an agent.
-        certain: the newest value among the promises is known to be chosen.
-        proposal: what acceptance is asked for.
+        ballot: ballot of the attempt.
+        guess: agents to ask while no value is known.
+        promises: at most one per agent.
+        certain: whether the newest value among the promises is known to be chosen.
+        proposal: value that the proposer asks the acceptors to accept.
         accepted: ids of the agents that accepted it.
         refused: ids of the agents that refused.
     """
@@ -145,9 +150,10 @@ class Round(Generic[V]):
 
     @property
     def newest(self) -> Promise[V] | None:
-        """The promise with the value that was accepted last, None if no acceptor has accepted any.
+        """The promise with the value that was accepted last; None if no acceptor has accepted one.
 
-        A value whose end a majority of its voters may have forgotten is over, or was never chosen.
+        A value is ignored if a majority of its voters may have forgotten its end, because it is then over or
+        was never chosen.
         """
         found = [
             promise for promise in self.promises if promise.value is not None and not self._is_hidden(promise)
@@ -166,7 +172,7 @@ class Round(Generic[V]):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Who has to agree now: the groups of the value found, and of the proposal."""
+        """Groups of which a quorum is needed: those of the value found, and those of the proposal."""
         found = self.found
         before = (self.guess,) if found is None else found.groups
         after = () if self.proposal is None else self.proposal.groups
@@ -174,16 +180,16 @@ class Round(Generic[V]):
 
     @property
     def asked(self) -> Group:
-        """All agents that may be asked, each once."""
+        """All agents to ask, each once."""
         wider = self.groups if self.proposal is not None else (self.guess, *self.groups)
         return tuple(dict.fromkeys(agent for group in wider for agent in group))
 
     @property
     def prepared(self) -> bool:
-        """Enough have promised: the value found is the newest that can have been chosen.
+        """Whether a quorum has promised, so that no newer value than the one found can have been chosen.
 
-        A promise counts only if its agent was an acceptor already, or may have lost what it promised; and not
-        for a value of which the agent may have forgotten the end.
+        A promise counts only from the boot in which its agent became an acceptor of the value, and not if the
+        agent may have forgotten the end of the value.
         """
         newest, found = self.newest, self.found
         return is_quorum(
@@ -199,7 +205,7 @@ class Round(Generic[V]):
 
     @property
     def finds_chosen(self) -> bool:
-        """Whether the value found is known to be chosen: a quorum has it, or it is followed."""
+        """Whether the value found is known to be chosen, because a quorum has it or the round follows it."""
         newest = self.newest
         if self.certain or newest is None:
             return self.certain
@@ -209,29 +215,29 @@ class Round(Generic[V]):
 
     @property
     def chosen(self) -> bool:
-        """Enough have accepted: the proposal is the register's value."""
+        """Whether a quorum has accepted the proposal, which is then the register's value."""
         return self.proposal is not None and is_quorum(self.groups, self.accepted)
 
     @property
     def hopeless(self) -> bool:
-        """So many have refused that the rest is no quorum."""
+        """Whether the agents that have not refused are no quorum."""
         left = tuple(agent for agent in self.asked if agent not in self.refused)
         return not is_quorum(self.groups, left)
 
     def promised(
         self, agent: bytes, ballot: Ballot, value: V | None, boot: int = 0, floor: Ballot = NONE
     ) -> Round[V]:
-        """An acceptor promised; what comes from others, again or too late changes nothing."""
+        """Add a promise; one of another agent, a repeated or a late one changes nothing."""
         known = any(promise.agent == agent for promise in self.promises)
         if self.proposal is not None or known or agent not in self.asked or ballot >= self.ballot:
             return self
         return replace(self, promises=(*self.promises, Promise(agent, ballot, value, boot, floor)))
 
     def proposed(self, value: V) -> Round[V]:
-        """Ask for acceptance of a change of the value found.
+        """Propose a change of the value found.
 
         Raises:
-            ValueError: not prepared, proposed already, or the acceptors would change unsafely.
+            ValueError: the round is not prepared or has a proposal, or the change of acceptors is unsafe.
         """
         if self.proposal is not None or not self.prepared:
             raise ValueError("a value is proposed once, after a quorum has promised")
@@ -253,7 +259,7 @@ class Round(Generic[V]):
 
     @property
     def following(self) -> Round[V]:
-        """The round after a won one: its acceptors have promised it already."""
+        """The round after a won one, which the acceptors have already promised."""
         if not self.chosen:
             raise ValueError("only a won round is followed at once")
         promises = tuple(Promise(agent, self.ballot, self.proposal, COUNTER_MAX) for agent in self.accepted)
@@ -265,12 +271,12 @@ def is_quorum(groups: tuple[Group, ...], agents: Group) -> bool:
 
 
 def may_follow(before: tuple[Group, ...], after: tuple[Group, ...], *, certain: bool) -> bool:
-    """Whether a value with the groups `after` may follow one with the groups `before`.
+    """Return whether a value with the groups `after` may follow one with the groups `before`.
 
     Args:
         before: groups of the value that is changed.
-        after: groups of the value proposed.
-        certain: that value is known to be chosen.
+        after: groups of the proposed value.
+        certain: whether the changed value is known to be chosen.
     """
     if before == after:
         return True

@@ -1,13 +1,12 @@
-"""An agent that goes for good hands its votes over before it ends: two voters that left were a lost job.
+"""Drain: an agent that leaves for good hands over its votes, because two lost voters are a lost majority.
 
-Owns which votes of this agent are not handed over yet, the asking, and the farewell. Who votes instead is the
-master's decision (`register.members`), made through the register, one acceptor at a time.
+Owns which votes of this agent are not handed over yet, the requests to the masters, and the `Departed`
+messages. The master chooses the next voter (`register.members`) and replaces one acceptor at a time.
 
-Invariants: this agent votes on until the register has settled without it, so that no majority is ever missing
-because an agent is about to go. It asks from the beginning, while its last intervals are still open: who
-switches it off meanwhile takes no votes away that another could have. It does not wait for ever: a register
-without a majority changes for no agent. What it says last is that it has left: those that stay need not wait
-until it is forgotten before they found a job.
+Invariants: this agent votes until the register has settled without it, so that a leaving agent never costs a
+majority. It asks from the beginning of the drain, while its last intervals are open, because it may be
+switched off before they are closed. It waits at most `PATIENCE_S`, because a register without a majority
+cannot change. It sends `Departed` last, so that other agents that found a job do not wait for it.
 
 Paper: CASPaxos (Rystsov 2018) 2.3.
 """
@@ -20,21 +19,21 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 
 ASK_AGAIN_S = 1.0
-"""How often a job's master is asked to let this agent go."""
+"""Interval between two `Resign` messages to the master of a job."""
 
 PATIENCE_S = 300.0
-"""How long it asks when nothing else is open: as long as a dead member is expected."""
+"""Maximum time for which the agent asks after its jobs have ended; a dead member is expected as long."""
 
 FAREWELLS = 3
-"""How often it says that it has left: no agent acknowledges it."""
+"""Number of `Departed` messages, because agents do not acknowledge them."""
 
 
 class Drain:
-    """The votes of an agent that leaves.
+    """Drain of one agent.
 
     Args:
-        context: clock and way out.
-        leadership: the votes, and who leads which job.
+        context: clock and effects.
+        leadership: the votes, and the leaders of jobs.
     """
 
     def __init__(self, context: Context, leadership: Leadership) -> None:
@@ -45,10 +44,10 @@ class Drain:
         self._farewells = 0
 
     def over(self, idle: bool) -> bool:
-        """Whether no agent counts on this one any more; asks for that, whenever it is called.
+        """Return whether this agent may end; otherwise ask the masters to replace it as a voter.
 
         Args:
-            idle: all jobs that it worked on have ended here.
+            idle: whether all jobs of which this agent was a member have ended here.
         """
         now = self._context.now
         if idle and self._since is None:
@@ -69,12 +68,12 @@ class Drain:
         return self._farewells >= FAREWELLS
 
     def jobs(self) -> list[str]:
-        """Names of the jobs that this agent still votes on."""
+        """Return the names of the jobs on which this agent still votes."""
         found = [(job, self._leadership.known(job)[0]) for job in self._open()]
         return [job.hex() if terms is None else terms.manifest.qualified for job, terms in found]
 
-    def resigned(self, message: Resigned) -> None:
-        """A master says that its register has settled without this agent."""
+    def on_resigned(self, message: Resigned) -> None:
+        """Note that the register of a job has settled without this agent."""
         self._handed[message.job] = self._leadership.registers.acceptors.vote(message.job).ballot
 
     def _open(self) -> list[bytes]:

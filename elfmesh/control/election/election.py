@@ -1,15 +1,15 @@
-"""Becoming master: a new job or a new term, decided by the control register.
+"""Elections: attempts of this agent to become the master of a new job or of a new term.
 
-Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
+Owns the attempts that are under way. Leads no job.
 
-Invariants: an agent becomes master only by a chosen change that raises the epoch (D-4); at most one attempt
-per job is under way here. Who has heard of a higher epoch before its own is chosen does not lead: as a master
-it would never be fenced, since it knows that epoch already. An attempt in an earlier generation than the one
-known is over at once. An attempt without a majority elects no master and is given up after a while: what is
-known of the acceptors may be old, and another root may have to try.
+Invariants: an agent becomes master only by a chosen change that raises the epoch (D-4). At most one attempt
+per job is under way. An agent that learns a higher epoch before its own is chosen does not lead, because it
+knows that epoch already and would never be fenced. An attempt in an earlier generation than the known one
+ends at once. An attempt without a majority elects no master and is given up after a while, because the known
+acceptors may be out of date, and another root may have to try.
 
-Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
-majority of the job's acceptors does.
+Paper: ELF 2.3 ("the rendezvous node is set as the job's master"). Deviation: the rendezvous nominates the
+master; a majority of the job's acceptors elects it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
 CREATE_S = 6.0
-"""When the creation of a job is given up: before its client's time is over."""
+"""Time-out of the creation of a job; it is shorter than the client's time-out."""
 
 TAKE_OVER_S = 30.0
-"""When a new term is given up that no majority has agreed to: who is the root by then asks around again."""
+"""Time-out of an attempt to lead a new term; the root of the job's tree then queries the terms again."""
 
 AGAIN_S = 15.0
-"""How long an attempt that failed says that there is no majority: by then its root tries again."""
+"""Time for which a failed attempt is reported as missing a majority; the root tries again within it."""
 
 NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
 SUPERSEDED = "the job has gone on in a higher epoch meanwhile"
@@ -55,13 +55,13 @@ SUPERSEDED = "the job has gone on in a higher epoch meanwhile"
 
 @dataclass(slots=True)
 class Attempt:
-    """A wish for a new term that no majority has answered yet.
+    """An attempt to lead a new term that no majority has answered yet.
 
     Attributes:
-        terms: of the job.
-        proposer: what asks the voters.
-        since: when it was first asked, over all attempts.
-        ended: when the last one was given up, None while one is open.
+        terms: terms of the job.
+        proposer: proposer of the change.
+        since: start of the first of the consecutive attempts.
+        ended: when the last attempt was given up; None while one is open.
     """
 
     terms: Terms
@@ -93,20 +93,18 @@ Elected = Callable[[Won | Lost], None]
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """An attempt that is under way."""
-
     timer: Timer
     proposer: Proposer
     then: Elected
 
 
 class Elections:
-    """Everything this agent wants to lead.
+    """Elections of one agent.
 
     Args:
-        context: the clock.
-        registers: where it is decided.
-        epoch: the highest epoch seen of a job.
+        context: clock.
+        registers: the control registers.
+        epoch: returns the highest known epoch of a job.
     """
 
     def __init__(self, context: Context, registers: Registers, epoch: Callable[[bytes], int]) -> None:
@@ -115,7 +113,7 @@ class Elections:
         self._attempts: dict[bytes, Attempt] = {}
 
     def without_majority(self) -> dict[bytes, Attempt]:
-        """The jobs that this agent tries to lead, and whose voters have not agreed for a while."""
+        """Return the jobs that this agent has tried to lead for `MAJORITY_S` without a majority."""
         now = self._context.now
         self._attempts = {
             job: each
@@ -133,7 +131,7 @@ class Elections:
 
     @safeguard("won-too-late:told")
     def superseded(self, job: bytes) -> None:
-        """The job has gone on in a later generation: an attempt in this one is over."""
+        """End the attempt for a job that has a later generation."""
         running = self._running.get(job)
         self.give_up(job)
         if running is not None:
@@ -154,9 +152,16 @@ class Elections:
         members: tuple[RosterEntry, ...] = (),
         kind: Callable[[RegisterValue], Create] = Create,
     ) -> None:
-        """Register a new job, or a new incarnation of one that is over, with the voters that were found.
+        """Create the register of a new job, or of a new incarnation of a job that is over.
 
-        `members` are expected from the beginning, whether they are there or not; `kind`: of the change.
+        Args:
+            manifest: the first version.
+            start: the first interval.
+            survey: the voters that were found.
+            then: receives the outcome.
+            earlier: earlier numberings of the results.
+            members: members that are expected from the beginning, whether they are alive or not.
+            kind: class of the change.
         """
         job = manifest.job_id
         if job in self._running:
@@ -174,7 +179,7 @@ class Elections:
             closed=start,
             acceptors=acceptors,
             earlier=earlier,
-            version=1 if members else 0,  # 0: the first roster is yet to be made
+            version=1 if members else 0,  # 0: the first roster is not made yet
             members=members,
         )
         value = RegisterValue(
@@ -217,7 +222,7 @@ class Elections:
     # -- a new term ------------------------------------------------------------------------------------
 
     def take_over(self, terms: Terms, then: Elected) -> None:
-        """Lead a job whose master of the epoch in `terms` is gone or wants us to."""
+        """Try to lead a job because the master in `terms` is gone or hands the job over."""
         job = terms.manifest.job_id
         if job in self._running:
             return
@@ -258,9 +263,9 @@ class Elections:
 
 
 def _named(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
-    """The terms that a register names, of those that this agent or who voted holds; None: none of them.
+    """Return the terms that a register names, from those of this agent and the voters; None: not found.
 
-    Others are not terms of its epoch: by them, members would begin a version again that another has followed.
+    Other terms are not used, because members would return to a version that another has replaced.
     """
     value = cell.value
     terms = newest_terms(proposer.reports, value, own)

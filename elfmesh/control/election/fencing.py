@@ -1,7 +1,7 @@
-"""The fence of messages (D-5): what of a message may be acted upon, by the epoch that it says.
+"""Fence of messages (D-5): refuses messages of earlier epochs.
 
-Owns what `protocol.fences` means. A message whose fence refuses it is counted, and the agent that its fence
-names is told the newer epoch.
+Owns the evaluation of the table in `protocol.fences`. A refused message is counted, and the agent that its
+fence names receives the newer epoch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from elfmesh.machine import Contact, Message
 
 
 class Fencing:
-    """All fences of one agent.
+    """The fences of one agent.
 
     Args:
         context: counters.
-        leadership: knows the highest epochs and the terms of this agent.
+        leadership: the highest known epochs and this agent's terms as a master.
     """
 
     def __init__(self, context: Context, leadership: Leadership) -> None:
         self._context, self._leadership = context, leadership
 
     def passed(self, sender: Contact | None, message: Any) -> Message | None:
-        """The message, or what its fence leaves of it; None if nothing of it may be acted upon."""
+        """Return the message, without the parts that its fence refuses; None if the fence refuses it."""
         fence = FENCES.get(type(message))
         if fence is None:
             return cast(Message, message)

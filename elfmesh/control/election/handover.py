@@ -1,10 +1,10 @@
-"""Handing a job over to the agent that is closer to it.
+"""Handover of a job to the agent that is closer to the job's id.
 
-Owns the search for the successor of a master that gives way, and how often it is asked. Who takes over is
-decided by the control register, as always.
+Owns the lookup of the successor and the pause between two requests to it. The control register elects the
+successor.
 
-Invariants: nothing is closed from the moment that a master gives way until another one leads, or the first
-finds that it is the root after all.
+Invariant: no interval is closed from the moment at which a master gives way until the successor leads, or
+until the master is the root again.
 
 Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 """
@@ -19,22 +19,22 @@ from elfmesh.control.protocol.messages_succession import Handover
 from elfmesh.overlay.events import LookupDone
 
 HANDOVER_S = 1.0
-"""When a handover that no agent took is tried again: nothing is closed meanwhile."""
+"""Pause before a handover is tried again; it is short because no interval is closed meanwhile."""
 
 
 class HandoverPolicy:
     """All handovers of one agent.
 
     Args:
-        context: clock and way out.
-        masters: of this agent, by job.
+        context: clock and effects.
+        masters: masters of this agent, by job.
     """
 
     def __init__(self, context: Context, masters: Mapping[bytes, Master]) -> None:
         self._context, self._masters = context, masters
 
     def begin(self, master: Master) -> None:
-        """Let another one lead, once nothing is in flight."""
+        """Hand over the job of `master` when no interval is in flight."""
         master.quiesce.hand_over(lambda: self._find(master))
 
     def _find(self, master: Master) -> None:

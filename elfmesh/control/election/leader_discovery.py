@@ -1,11 +1,11 @@
-"""Looks for the master of a job whose root this agent is, until there is one.
+"""Leader discovery: the root of a job's tree looks for the job's master until it has found one.
 
-Owns the pauses between looks. Whether to try to lead is decided here; who leads, by the control register.
+Owns the pauses between terms queries, and the decision to try to lead. The control register elects the
+master.
 
-Invariants: as long as this agent is the root of a job's tree and does not lead it, it looks again, but for
-an incarnation whose end it knows; and the agent that was said to lead the job is asked in the next look, even
-where this agent itself knows nothing of the job: who is there and does not lead can say so only if it is
-asked.
+Invariants: an agent that is the root of a job's tree and does not lead the job repeats the query, unless it
+knows the end of the incarnation. The next query includes the agent that was reported as the master, even if
+this agent has no terms of the job, because an agent that does not lead reports this only in an answer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from elfmesh.machine import Contact
 from elfmesh.overlay.events import ProbeDone
 
 AGAIN_S = 3.0
-"""How often a root whose job another agent leads looks whether that agent is still there."""
+"""Interval at which a root checks that the master of its job is alive."""
 
 UNKNOWN_S = 30.0
-"""How often the root of a tree of which no agent knows a job asks around again."""
+"""Interval between queries about a tree of which no agent knows the job."""
 
 
 class Leads(Protocol):
-    """What this agent knows of who leads what."""
+    """Interface of `Leadership` to leader discovery."""
 
     def known(self, job: bytes) -> tuple[Terms | None, int | None]:
-        """The newest terms of a job that are held here, and the end of the copy of its log."""
+        """Return the newest terms of a job at this agent, and the end of its copy of the results log."""
         ...
 
     def epoch(self, job: bytes) -> int: ...
@@ -45,34 +45,34 @@ class Leads(Protocol):
     def is_dead(self, manifest: Manifest) -> bool: ...
 
     def take_over(self, terms: Terms) -> None:
-        """Try to lead a job whose master of these terms is gone, or does not lead."""
+        """Try to lead a job because the master in these terms is gone or does not lead."""
         ...
 
 
 class LeaderDiscovery:
-    """Looks for masters.
+    """Leader discovery of one agent.
 
     Args:
-        context: clock, probes and the trees whose root this agent is.
-        leads: what is known here, and the attempt to lead.
-        terms_query: asks others.
-        roots: told whom to follow.
+        context: clock, probes, and the trees of which this agent is the root.
+        leads: terms at this agent, and the attempt to lead.
+        terms_query: sends queries to other agents.
+        roots: receives the master of each tree.
     """
 
     def __init__(self, context: Context, leads: Leads, terms_query: TermsQuery, roots: Roots) -> None:
         self._context, self._leads, self._terms_query, self._roots = context, leads, terms_query, roots
 
     def look(self, job: bytes) -> None:
-        """Ask quickly: only the neighbours, who are alive, and not the job's master and voters."""
+        """Query only the neighbours, which are alive; a dead master or voter would delay the answer."""
         if self._wanted(job):
             self._terms_query.ask(job, (), lambda *found: self._informed(*found, again=False))
 
     def later(self, job: bytes, pause_s: float = AGAIN_S, notified: Terms | None = None) -> None:
-        """Ask again after a pause, master and voters too: of the terms told last, or of those known."""
+        """Query again after a pause, with the master and voters of `notified`, or else of the known terms."""
         self._context.after(self._context.jittered(pause_s), lambda: self._again(job, notified))
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent: no answer of it is waited for, and who is to follow it looks now."""
+        """Handle the loss of an agent: wait for none of its answers, and look for the masters that it was."""
         self._terms_query.lost(agent)
         for job in [*self._context.roots]:
             if (leader := self._leads.leader(job)) is not None and leader.id == agent:
@@ -92,7 +92,7 @@ class LeaderDiscovery:
     def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
         if not self._wanted(job):
             return
-        if terms is None:  # no job's tree, or no agent that knows the job has answered in time
+        if terms is None:  # the tree has no job, or no agent that knows the job has answered in time
             self.later(job, UNKNOWN_S)
             return
         if self._leads.is_dead(terms.manifest):

@@ -1,12 +1,12 @@
-"""Leadership of jobs at one agent: creating, taking over, handing over and giving up the role of master.
+"""Leadership: how this agent becomes master of a job, takes over, hands over and steps down.
 
-Owns the masters of this agent, its replicas of other masters' jobs, and the highest known epoch of every job.
+Owns the masters of this agent, its replicas of other masters' jobs, and the highest known epoch of each job.
 Closes no interval and answers no client.
 
-Invariants: this agent has at most one master per job, and only after a change that the job's control
-register chose (D-4, `election.py`); a message with an epoch below the highest known one is refused, counted
-and answered, and the highest epoch is kept on disk (D-5). The master of a job is the root of its tree, or is
-about to hand over to the root.
+Invariants: this agent has at most one master per job, and only after a change that the job's control register
+has chosen (D-4, `election.py`). A message with an epoch below the highest known one is refused, counted and
+answered; the highest epoch is on disk (D-5). The master of a job is the root of its tree, or is about to hand
+over to the root.
 
 Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 """
@@ -54,17 +54,18 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 STILL_ROOT_S = 5.0
-"""When who was elected looks whether it is the root of the job's tree: roots move for a moment."""
+"""Delay after an election before the master checks that it is the root, because roots may move for a
+moment."""
 
 
 class Leadership:
-    """Masters and holders of one agent.
+    """Masters and replicas of one agent.
 
     Args:
-        context: clock and way out.
-        member_host: the jobs worked on here: their terms count as knowledge.
-        roots: told whom to follow.
-        acceptors: how many agents shall vote on a job.
+        context: clock and effects.
+        member_host: the members of this agent, which have terms of their jobs.
+        roots: receives the master of each tree.
+        acceptors: number of voters of a job.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Leadership:
         self._epochs = Epochs(context, self._concerns)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
-        self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
+        self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of this agent was under way
         self.terms_query = TermsQuery(context, self.known)
         self._leader_discovery = LeaderDiscovery(context, self, self.terms_query, roots)
         self.first = FirstAcceptors(context, self.registers, self.terms_query, self.is_dead, self.epoch)
@@ -96,7 +97,7 @@ class Leadership:
 
     @safeguard("epoch-fence")
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
-        """Whether something of this epoch may be acted upon; a new epoch ends an older term here."""
+        """Return whether a message of this epoch is current; a higher epoch ends an earlier term here."""
         known = self.epoch(job)
         if epoch < known:
             self._context.stats["control.fenced"] += 1
@@ -129,7 +130,7 @@ class Leadership:
             self._learn(master.manifest, refused)
 
     def _learn(self, manifest: Manifest, lost: Lost | ChangeRefused) -> bool:
-        """What the register says of who leads; False if this incarnation is over or was never there."""
+        """Learn the register's epoch and master; returns False if this incarnation is not there any more."""
         job = manifest.job_id
         value = None if lost.cell is None else lost.cell.value
         if value is None or value.deleted or value.incarnation != manifest.incarnation:
@@ -143,7 +144,7 @@ class Leadership:
     # -- what is known ---------------------------------------------------------------------------------
 
     def known(self, job: bytes) -> tuple[Terms | None, int | None]:
-        """The newest terms this agent has of a job, and the end of its copy of the log."""
+        """Return the newest terms of a job at this agent, and the end of its copy of the results log."""
         member = self._member_host.members.get(job)
         held, copy = self.held(job)
         found = [] if held is None else [held]
@@ -155,25 +156,25 @@ class Leadership:
         return max(found, key=lambda terms: (terms.epoch, terms.version), default=None), latest
 
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
-        """What a successor can have from this agent: terms and copy of the log (see `Custody`)."""
+        """Return the terms and the copy of the log that a successor can get from this agent (`Custody`)."""
         master, job_replica = self.masters.get(job), self.replicas.get(job)
         if master is not None:
             return master.promised or master.terms, master.copy
         return (None, None) if job_replica is None else (job_replica.terms, job_replica.copy)
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
-        """Hold terms for their master, unless they are older than what is held (see `Custody`)."""
+        """Store a master's terms, unless this agent has newer ones (`Custody`)."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         held, _ = self.held(job)
         if held is not None and held.manifest.incarnation != incarnation and terms.epoch < held.epoch:
             return
         if held is not None and held.manifest.incarnation == incarnation and terms.epoch > held.epoch:
-            self.admits(job, terms.epoch, None)  # a master that has slept must not keep its roster for itself
+            self.admits(job, terms.epoch, None)  # an older master here must step down
         if job not in self.masters and not self.is_dead(terms.manifest):
             self._replica(terms).keep(terms, roster)
 
     def give_up(self, job: bytes) -> None:
-        """Lead a job no more, and try to lead it no more, since another numbering of it begins here."""
+        """Step down and end any attempt to lead, because another numbering of the job begins here."""
         self.elections.give_up(job)
         if (master := self.masters.get(job)) is not None:
             self._step_down(master)
@@ -185,11 +186,11 @@ class Leadership:
         return job in self.masters or self.elects(job)
 
     def elects(self, job: bytes) -> bool:
-        """Whether an attempt of this agent to lead a job is open."""
+        """Return whether an attempt of this agent to lead a job is under way."""
         return self.elections.is_running(job)
 
     def leader(self, job: bytes) -> Contact | None:
-        """Who leads a job, as far as this agent knows; of one that is over, no member knows that."""
+        """Return the master of a job, as far as this agent knows; a member of an ended job is not used."""
         terms, _ = self.known(job)
         member = self._member_host.members.get(job)
         newer = member is not None and (terms is None or member.epoch > terms.epoch)
@@ -212,16 +213,16 @@ class Leadership:
 
     @safeguard("tombstone:seen")
     def is_over(self, job: bytes, incarnation: str) -> bool:
-        """Whether this incarnation was the last to end of those of a job that this agent knows."""
+        """Return whether this incarnation is the last one of a job whose end this agent knows."""
         return self._tombstones.of(job) == incarnation
 
     def over(self, job: bytes) -> str:
-        """The incarnation of a job that ended last, as far as this agent knows; "" if it knows of none."""
+        """Return the incarnation of a job that ended last; "" if this agent knows none."""
         value = self.registers.acceptors.over(job)
         return self._tombstones.of(job) or ("" if value is None else value.incarnation)
 
     def was_deleted(self, job: bytes) -> bool:
-        """Whether this agent remembers the end of a job that has not begun again."""
+        """Return whether this agent knows the end of a job and no later incarnation."""
         return job in self._tombstones and self.known(job)[0] is None
 
     # -- beginning and ending --------------------------------------------------------------------------
@@ -234,9 +235,9 @@ class Leadership:
         earlier: tuple[Numbering, ...] = (),
         kind: Callable[[RegisterValue], Create] = Create,
     ) -> None:
-        """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed.
+        """Create a new job, or a new incarnation of one, and lead it; `then` receives the outcome.
 
-        `kind`: of the change of the register; a `Look` begins nothing.
+        `kind` is the class of the register's change; a `Look` creates no job.
         """
 
         def elected(outcome: Won | Lost) -> None:
@@ -253,7 +254,7 @@ class Leadership:
         self.first.survey(job, surveyed)
 
     def lead_new(self, won: Won) -> Master:
-        """Lead a job that the register knows since now."""
+        """Lead a job whose register has just been created."""
         manifest = won.terms.manifest
         if (master := self.masters.get(manifest.job_id)) is None:
             master = self._lead(won, read_plan(manifest.text))
@@ -261,7 +262,7 @@ class Leadership:
         return master
 
     def _lead(self, won: Won, plan: JobPlan) -> Master:
-        """The master of a term that the register has chosen; its copy of the log may lack something yet."""
+        """Make the master of a chosen term; its copy of the log may be incomplete."""
         terms = won.terms
         job = terms.manifest.job_id
         self._epochs.note(job, terms.epoch)
@@ -275,7 +276,7 @@ class Leadership:
     def _renew(
         self, master: Master, terms: Terms, cell: RegisterCell, wanted: WantedVersion, at: float
     ) -> None:
-        del self.masters[master.job]  # the next version is chosen: its term begins (D-16)
+        del self.masters[master.job]  # the term of the next version begins (D-16)
         master.give_way()
         terms = replace(terms, closed=max(cell.value.closed, terms.start))
         self.replicas[master.job] = JobReplica(self._context, terms, master.copy)
@@ -290,7 +291,7 @@ class Leadership:
     # -- roots -----------------------------------------------------------------------------------------
 
     def became_root(self, tree: bytes) -> None:
-        """This agent is the root of a tree: lead its job if no agent does."""
+        """Handle that this agent is the root of a tree: look for the master of its job."""
         master = self.masters.get(tree)
         if master is not None:
             if master.quiesce.handing_over:
@@ -311,13 +312,13 @@ class Leadership:
         self._leader_discovery.lost(agent)
 
     def take_over(self, terms: Terms) -> None:
-        """Try to lead a job whose master of these terms is gone, or wants us to: the register decides."""
+        """Try to lead a job because the master in these terms is gone or hands the job over."""
         try:
             plan = read_plan(terms.manifest.text)
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return
-        if not terms.acceptors:  # no agent could vote on it
+        if not terms.acceptors:  # the job has no voters
             self._context.stats["control.malformed"] += 1
             self._leader_discovery.later(terms.manifest.job_id)
             return
@@ -328,7 +329,7 @@ class Leadership:
         offered = self._offered.pop(job, None)
         if isinstance(outcome, Lost):
             self._context.stats["control.not_elected"] += 1
-            if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
+            if offered is not None and offered.epoch > terms.epoch:  # the winner hands the job over
                 self.take_over(offered)
                 return
             goes_on = outcome.open or self._learn(terms.manifest, outcome)
@@ -348,7 +349,7 @@ class Leadership:
             self._succession.begin(master)
 
     def _replica(self, terms: Terms) -> JobReplica:
-        """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
+        """Return the replica of a job; a new one uses the log on disk if it is of this incarnation."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         job_replica = self.replicas.get(job)
         if job_replica is None or job_replica.terms.manifest.incarnation != incarnation:
@@ -362,7 +363,7 @@ class Leadership:
         return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
 
     def damaged(self, log: LogInfo) -> None:
-        """Records of a log cannot be read any more."""
+        """Handle that some records of a log cannot be read any more."""
         _, copy = self.held(log.job)
         if copy is not None and copy.incarnation == log.incarnation:
             copy.mending.found(log.holes)
@@ -370,7 +371,7 @@ class Leadership:
     # -- handing over ----------------------------------------------------------------------------------
 
     def on_handover(self, message: Handover) -> None:
-        """The old root wants us to lead."""
+        """Try to lead a job that its master hands over."""
         job = message.terms.manifest.job_id
         if self.is_dead(message.terms.manifest):
             return
@@ -378,11 +379,11 @@ class Leadership:
             self._offered[job] = message.terms
             return
         self._context.emit(Subscribe(job))
-        self.keep(message.terms)  # until we are elected, questions go on to the old one
+        self.keep(message.terms)  # requests are forwarded to the old master until this agent is elected
         self.take_over(message.terms)
 
     def on_replica(self, sender: Contact, message: Replica) -> None:
-        """A master gives us what a successor needs."""
+        """Store a master's terms, and copy the part of its log that this agent lacks."""
         job = message.terms.manifest.job_id
         self.keep(message.terms)
         copy = None if (job_replica := self.replicas.get(job)) is None else job_replica.copy
@@ -391,7 +392,7 @@ class Leadership:
             copy.complete(sender)
 
     def restored(self, epochs: dict[bytes, int], terms: list[Terms], logs: tuple[LogInfo, ...]) -> None:
-        """What this agent knew before it was restarted; jobs it led it tries to lead again."""
+        """Restore the state of an earlier boot; the agent tries to lead the jobs again that it led."""
         self._epochs.restored(epochs)
         self._logs.update({log.job: log for log in logs})
         for each in terms:

@@ -1,8 +1,9 @@
-"""What this agent checks for itself before it leads a job, or ends one: the master's side of `policy`.
+"""Checks of an agent before it leads or ends a job: the master's side of `policy`.
 
-A job's master is whichever agent the overlay names; it may carry none of the job's streams. Those who do
-check the text, and a job over streams needs no more from its master. A job that reads other jobs has no
-members: its master evaluates it, so its master checks it. Where versions must be signed, a job's end must be.
+The overlay determines the master of a job, which may have none of the job's streams. The members of a job
+over streams check its text. The master checks a job that reads other jobs, because such a job has no members
+and its master evaluates it. Where the policy requires signed versions, it also requires a signed end of a
+job.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ class Leading:
     """The checks of one agent.
 
     Args:
-        context: clock, way out and policy.
-        preflight: of this agent.
+        context: clock, effects and policy.
+        preflight: preflight of this agent.
     """
 
     def __init__(self, context: Context, preflight: Preflight) -> None:
         self._context, self._preflight = context, preflight
 
     def submitted(self, message: Submit, then: Callable[[Submit], None]) -> None:
-        """Pass a submission on, unless it is of a job that this agent would evaluate and must not."""
+        """Pass on a submission, unless this agent would have to evaluate the job and must not."""
 
         def checked() -> None:
             if problem := self.problem(message.manifest):
@@ -46,11 +47,14 @@ class Leading:
             then(message)
 
     def problem(self, manifest: Manifest) -> str:
-        """Why this agent must not evaluate a job that reads other jobs, "" if it may; after its trial."""
+        """Return why this agent must not evaluate a job that reads other jobs; "" if it may.
+
+        The preflight of the job must have ended.
+        """
         return self._preflight.error(manifest) or self._context.policy.refusal(manifest, ())
 
     def asked(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
-        """Pass a question on, unless it would end a job without the signature that its end needs."""
+        """Pass on a request, unless it would end a job without the required signature."""
         if ask.verb == "delete" and master is not None and not self._may_end(master.terms.manifest):
             hint = "Sign it: `elf sign --tombstone JOB --serial N`, then `elf delete JOB --signature FILE`."
             body = error_body("this job ends by a signed tombstone only", hint=hint)
