@@ -1,8 +1,8 @@
-"""Output fidelity: the share of the expected input that a result stands for (D-10).
+"""Output fidelity: the share of the expected input that a result represents (D-10).
 
-Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the input that was processed,
-a product over joined inputs. Deviation: members say one rate for all their streams, so that every joined
-input is taken to lack the same share.
+Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the processed input, a product
+over joined inputs. Deviation: a member reports one rate for all its streams, so that all joined inputs are
+assumed to lack the same share.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 from elfmesh.interval_map import numbers
 
 WEIGHT = 0.2
-"""Of the newest interval in a member's usual rate: a burst of one interval does not change who matters."""
+"""Weight of the newest interval in a member's usual rate; a burst of one interval changes the rate little."""
 
 CHANGE = 0.25
 SAY_AGAIN_S = 10.0
-"""A rate is said again when it has changed by this share, and not more often."""
+"""A member reports its rate again after a change by this share, at most once in this time."""
 
 RATE_MAX = 1e15
-"""More than an interval has records: sums of rates stay finite."""
+"""Maximum rate, above the records of any interval, so that sums of rates stay finite."""
 
 READ = (CONTRIBUTED, FILTERED)
-"""Buckets of the records that a result has seen."""
+"""Buckets of the records that a result represents."""
 
 DROPPED = (SHED, OVERFLOW)
-"""Buckets of the records that were dropped under pressure, by the stream's declared choice."""
+"""Buckets of the records that an agent drops under load, if the stream allows it."""
 
 
 class Rates:
-    """What the members of a job usually have, as they say it."""
+    """Usual numbers of records of the members of a job, as they report them."""
 
     def __init__(self) -> None:
         self._rates: dict[int, float] = {}
 
     def reported(self, number: int, records: float) -> None:
-        """A member says how many records an interval of its usually has; nonsense is not believed."""
-        if 0 <= records <= RATE_MAX:  # what is not a number compares with nothing
+        """Store a member's usual number of records per interval; ignore a value out of range."""
+        if 0 <= records <= RATE_MAX:  # False for NaN
             self._rates[number] = records
 
     def fidelity(self, required: int, missing: int, counts: Sequence[int], joined: int = 1) -> float:
-        """The share of the expected records that is inside, between 0 and 1.
+        """Return the share of the expected records that is inside, between 0 and 1.
 
         Args:
-            required: bit set of the members that are expected.
-            missing: those of them that are not inside.
-            counts: records per bucket of `BUCKETS`, of those inside.
-            joined: how many inputs a row is put together of.
+            required: bit set of the expected members.
+            missing: bit set of the expected members that are not inside.
+            counts: records per bucket of `BUCKETS`, of the members inside.
+            joined: number of joined inputs.
         """
         read = sum(counts[at] for at in READ)
         shed = sum(counts[at] for at in DROPPED)
@@ -56,18 +56,18 @@ class Rates:
         return float((kept * share) ** joined)
 
     def _share(self, expected: list[int], missing: list[int]) -> float:
-        """By rate; a member that has said none counts as the mean of those that have."""
+        """Return the rate-weighted share; a member without a rate has the mean of the others."""
         known = [self._rates[number] for number in expected if number in self._rates]
         usual = sum(known) / len(known) if known else 1.0
         weights = {number: self._rates.get(number, usual) for number in expected}
         total = sum(weights.values())
-        if not total:  # no member usually has anything, so no absence can weigh more than another
+        if not total:  # no member usually has records, so that all have the same weight
             weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
         return (total - sum(weights[number] for number in missing)) / total
 
 
 class UsualRate:
-    """How many records an interval of one member usually has, and when its master should hear of it."""
+    """Usual number of records per interval of one member, and when to report it to the master."""
 
     def __init__(self) -> None:
         self.records: float | None = None
@@ -77,6 +77,7 @@ class UsualRate:
         self.records = records if self.records is None else self.records + WEIGHT * (records - self.records)
 
     def news(self, epoch: int, now: float) -> float | None:
+        """Return the rate to report to the master of `epoch`; None: nothing to report."""
         if self.records is None:
             return None
         if self._reported is not None and self._reported[0] == epoch:

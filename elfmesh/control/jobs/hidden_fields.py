@@ -1,7 +1,7 @@
-"""Which fields of records no job may read: names that hold credentials, wherever they stand.
+"""Hidden fields: fields that no job may read, because their names indicate credentials.
 
-Owns the names and how they are compared. What becomes of the values is `agent.authority.redact`'s business,
-and that a job which names such a field is refused `policy`'s.
+Owns the names and their comparison. `agent.authority.redact` removes the values; `policy` refuses jobs that
+name such a field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DENIED = (
     "*credentials",
     "jwt",
 )
-"""Compared without case and without what is neither letter nor digit: `*cookie` is `Set-Cookie`, too."""
+"""Patterns; the comparison ignores case and all characters except letters and digits, so that `*cookie`
+matches `Set-Cookie`."""
 
 _PLAIN = re.compile(r"[^a-z0-9*?]")
 _SEGMENT = re.compile(r"[.\[\]'\"\\/]+")
@@ -43,11 +44,11 @@ def plain(name: str) -> str:
 
 
 class FieldRules:
-    """Names of fields that are kept from jobs.
+    """Names of hidden fields.
 
     Args:
         deny: names or patterns with `*`.
-        allow: names or patterns that are not meant by them, such as "csrf_token".
+        allow: exceptions from `deny`, such as "csrf_token".
     """
 
     def __init__(self, deny: Sequence[str] = DENIED, allow: Sequence[str] = ()) -> None:
@@ -64,7 +65,3 @@ class FieldRules:
 
     def hides_path(self, path: str) -> bool:
         return any(map(self.hides, _SEGMENT.split(path))) or self.hides(path)
-
-
-EVERYTHING = FieldRules(())
-"""Hides nothing."""

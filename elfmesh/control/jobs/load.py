@@ -1,6 +1,6 @@
-"""How loaded an agent is, in a few numbers: what its row in a list of all agents carries.
+"""Load of an agent: the numbers in its row of a list of all agents.
 
-A list of 200 agents with 500 jobs each must stay small: sums, and the few jobs that cost most.
+A list of 200 agents with 500 jobs each must stay small. It has sums, and only the jobs with the highest cost.
 
 Paper: none.
 """
@@ -12,19 +12,19 @@ from typing import Any
 
 OPEN = "INSECURE"
 INSECURE = f"{OPEN} NETWORK: any peer that reaches this agent is trusted"
-"""How an agent says that it was started with --dangerously-insecure-network."""
+"""Report of an agent that was started with --dangerously-insecure-network."""
 
 WORST = 5
-"""Jobs named with their cost in an agent's row."""
+"""Number of jobs with their cost in an agent's row."""
 
 
 def is_insecure(agent: Mapping[str, Any]) -> bool:
-    """Whether an agent, or its row in a list, says that its network is open to strangers."""
+    """Return whether an agent, or its row in a list, reports that its network has no authentication."""
     return security_of(agent) == OPEN
 
 
 def security_of(agent: Mapping[str, Any]) -> str:
-    """How an agent keeps strangers out, in its own words; "" if it does not say."""
+    """Return the network security that an agent reports; "" if it reports none."""
     reported = agent.get("security")
     mode = str(reported.get("mode", "")) if isinstance(reported, Mapping) else ""
     return OPEN if mode.startswith(OPEN) else mode
@@ -39,11 +39,10 @@ def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[str, Any]:
-    """The load of an agent, of what it says of itself (`/v1/agent`).
+    """Return the load of an agent from its own report (`/v1/agent`).
 
-    Counters since its start, so that a client that asks twice knows rates: `clock_seconds` is the agent's own
-    clock for that. `behind_seconds`: by how much the job that is furthest behind is behind the clock, of live
-    logs.
+    The counters run since the agent's start, and `clock_seconds` is its clock, so that a client computes
+    rates from two requests. `behind_seconds` is the delay of the slowest job, for live logs.
     """
     jobs: Mapping[str, Mapping[str, Any]] = agent["job_costs"]
     watermarks = [each["watermark_seconds"] for each in jobs.values() if each.get("watermark_seconds")]

@@ -1,10 +1,10 @@
-"""The manifest of a job: what everyone who works on it must agree on, byte for byte.
+"""The manifest of a job, which is identical at all its agents.
 
-Owns the names of a job and the canonical bytes of its manifest. Knows none of its users.
+Owns the names of a job and the canonical bytes of its manifest.
 
-Invariants: `job_id` is SHA-1 of the qualified name and the creator (the paper's appId, ELF 2.3); the version
-grows with each change of the text; `incarnation` is another one whenever the numbering of intervals or the
-columns of the results start again, so that a reader's stored position is never applied to other results.
+Invariants: `job_id` is the SHA-1 of the qualified name and the creator (the paper's appId, ELF 2.3). The
+version grows with each change of the text. `incarnation` changes when the numbering of intervals or the
+columns of the results start again, so that a reader never applies a stored position to other results.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NAMESPACE = "default"
 """Namespace of a job whose name has no dot."""
 
 CREATOR = "local"
-"""Creator of a job applied without one; identities come with certificates."""
+"""Creator of a job without an authenticated principal."""
 
 TEXT_BYTES_MAX = 128 << 10
-"""ELF-QL text of one job: it travels in headers and to every agent of the stream."""
+"""Maximum size of a job's text, which message headers carry to every agent of the stream."""
 
-# Of what peers send, a little wider than JOB_NAME.
+# Pattern for names from peers; it is a little wider than JOB_NAME.
 Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]*\Z", max_length=140)]
 Creator: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Incarnation: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]*\Z", max_length=64)]
@@ -41,20 +41,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         namespace: part of the job's name before the slash.
-        name: part after it.
-        creator: whose job it is.
+        name: part of the job's name after the slash.
+        creator: principal that owns the job.
         text: the ELF-QL statement.
         version: 1, 2, ... for this name and creator.
         job_id: 20 bytes, key of the job's tree.
         partitions: number of trees, each for one hash range of the keys.
-        created: wall-clock microseconds of the job's first submission, for people only.
-        incarnation: names one numbering of results.
-        since_us: records before this event time count as filtered (`elf empty`); None: all are taken.
-        narrowed: labels that an agent must have beside those of the text: a canary's.
-        signed: the envelope of its signatures (`signing`), as it was given; agents check it for themselves.
-        asked: kept only because registers hold its digest: earlier versions named requests by it.
-        resumed: it goes on from a savepoint: agents that begin with it read all that they still have, rotated
-            files too, whatever their streams say of where to begin.
+        created: wall-clock microseconds of the job's first submission, for display only.
+        incarnation: name of one numbering of results.
+        since_us: records before this event time count as filtered (`elf empty`); None: no limit.
+        narrowed: labels that an agent must have besides those of the text; a canary has them.
+        signed: the envelope of its signatures (`signing`), as submitted; each agent checks it.
+        asked: unused; kept because registers contain digests of manifests of earlier releases with it.
+        resumed: whether the job continues from a savepoint, so that agents read all available data from the
+            beginning, including rotated files, whatever their streams are configured to read.
     """
 
     namespace: Name
@@ -74,19 +74,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def qualified(self) -> str:
-        """The name people use: "namespace/name"."""
+        """The qualified name, "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def trees(self) -> tuple[bytes, ...]:
-        """Ids of the trees that reduce it; the first is the job's own."""
+        """Ids of the job's trees; the first is the id of the job."""
         return tuple(ids.partition_tree(self.job_id, p) for p in range(self.partitions))
 
     def canonical(self) -> bytes:
-        """The bytes that are stored and compared: the same on every agent.
+        """Return the bytes that agents store and compare.
 
-        Registers hold their digest, so they must not change when a field is added: one that says nothing is
-        left out, and what an earlier version wrote comes out as it was.
+        Registers contain their digest, so that the bytes must not change when a release adds a field. An
+        added field is left out where it has its default.
         """
         reported = msgspec.structs.asdict(self)
         for name in _ADDED:
@@ -109,12 +109,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 _UNPACK = msgspec.msgpack.Decoder(Manifest)
 _ADDED = ("asked", "resumed")
-"""Fields that were added since wire version 1 began."""
+"""Fields that were added after the first release of wire version 1."""
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Manifest)}
 
 
 class JobNames(Protocol):
-    """The part of a parsed statement's job clause that names it."""
+    """Names of a job in a parsed statement."""
 
     @property
     def namespace(self) -> str: ...
@@ -144,12 +144,12 @@ def new_manifest(
 
 
 def canary_name(name: str) -> str:
-    """The name of a job's canary: another job, which runs the next text on a few agents."""
+    """Return the name of a job's canary."""
     return f"{name}-canary"
 
 
 def canary_of(manifest: Manifest, labels: dict[str, str]) -> Manifest:
-    """The same text as a canary's, for the agents with these labels."""
+    """Return the manifest of the canary with the same text, for the agents with these labels."""
     name = canary_name(manifest.name)
     return msgspec.structs.replace(
         manifest,
@@ -160,17 +160,17 @@ def canary_of(manifest: Manifest, labels: dict[str, str]) -> Manifest:
 
 
 def updated(old: Manifest, new: Manifest) -> Manifest:
-    """`new` as the next version of `old`: the same name, creator and age, another text."""
+    """Return `new` as the next version of `old`."""
     if old.job_id != new.job_id:
         raise ValueError(f"{new.qualified} of {new.creator} is not a version of {old.qualified}")
     return msgspec.structs.replace(new, version=old.version + 1, created=old.created)
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Namespace and name of "shop/top", "shop.top" or "top".
+    """Return namespace and name of "shop/top", "shop.top" or "top".
 
     Raises:
-        ValueError: not a job's name.
+        ValueError: the text is not the name of a job.
     """
     namespace, _, name = text.strip().replace(".", "/", 1).rpartition("/")
     namespace = namespace or NAMESPACE

@@ -1,11 +1,11 @@
-"""A page of results: records with their rows, as they travel between agents and lie in the results log.
+"""A page of results: records with their rows, in messages and in the results log.
 
-Owns the bytes of one framed record (length, checksum, header, rows) and of a sequence of them. Knows no file.
+Owns the bytes of one framed record (length, checksum, header, rows) and of a sequence of them.
 
     u32 length of the rest | u32 crc32 of the rest | u32 length of the header | header (msgpack) | rows (IPC)
 
-Where the rows are pages of their own, the table of these stands in their place (see row_pages.py), and the
-highest bit of the header's length is set: who does not know of pages refuses the record.
+If the rows are stored as pages, a table of these pages replaces them (see row_pages.py), and the highest bit
+of the header's length is set, so that a release without pages refuses the record.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from elfmesh.wire import UNREADABLE
 HEAD = struct.Struct(">III")
 FRAME_BYTES_MAX = CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
 _PAGED = 1 << 31
-"""Added to the length of the header; agents of earlier releases take that for damage."""
+"""Added to the length of the header, which agents of earlier releases refuse as damaged."""
 
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(ResultRecord)
 
 
 def encode_frame(record: ResultRecord, rows: bytes) -> bytes:
-    """One framed record. Cost: one copy of the rows."""
+    """Return one framed record. Cost: one copy of the rows."""
     header = _PACK.encode(record)
     length = len(header) | (_PAGED if is_paged(rows) else 0)
     body = b"".join((length.to_bytes(4), header, rows))
@@ -44,16 +44,16 @@ def encode_page(results: Iterable[tuple[ResultRecord, bytes]]) -> bytes:
 
 
 def decode_page(data: bytes) -> list[tuple[ResultRecord, bytes]]:
-    """The records of a page and their rows.
+    """Return the records of a page and their rows.
 
     Raises:
-        ProtocolError: a length, checksum or header that is not right.
+        ProtocolError: a length, checksum or header is wrong.
     """
     return [(record, rows) for record, rows, _ in frames(data)]
 
 
 def count_frames(page: bytes) -> int:
-    """How many records a page of ours has. Cost: one step per record; nothing is checked."""
+    """Return the number of records in a valid page. Cost: one step per record."""
     count = at = 0
     while at < len(page):
         at += 8 + int.from_bytes(page[at : at + 4])
@@ -62,7 +62,7 @@ def count_frames(page: bytes) -> int:
 
 
 def names_pages(page: bytes) -> bool:
-    """Whether the rows of a record in a page of ours are pages of their own. Cost: as `count_frames`."""
+    """Return whether a record in a valid page has its rows in pages. Cost: one step per record."""
     at = 0
     while at < len(page):
         length, _, header = HEAD.unpack_from(page, at)
@@ -73,7 +73,7 @@ def names_pages(page: bytes) -> bool:
 
 
 def frames(data: bytes, start: int = 0) -> Iterator[tuple[ResultRecord, bytes, int]]:
-    """Each framed record with the offset behind it.
+    """Yield each framed record, its rows, and the offset after it.
 
     Raises:
         ProtocolError: at the first frame that is cut off or damaged.

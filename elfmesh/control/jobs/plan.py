@@ -1,7 +1,7 @@
-"""What the control plane reads in a job's text: its stream, labels, windows and waiting rules.
+"""Plan of a job: the streams, labels, windows and straggler policy in its text.
 
-Owns the step from ELF-QL to the few numbers that masters and members work with. Refuses to evaluate anything:
-that is `ql.Query`, run by workers and by the finaliser.
+Owns the step from ELF-QL to the parameters of masters and members. `ql.Query` evaluates the statement, in
+workers and in the finaliser.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ else:
 MICROS = 1_000_000
 PLANS_MAX = 1024
 PARTITIONS_MAX = 64
-"""Trees of one job: each costs every member a parent."""
+"""Maximum number of trees of one job, because each member has a parent in every tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """The control plane's view of a job.
+    """Parameters of a job for masters and members.
 
     Attributes:
-        inputs: the streams it reads, each with what an agent must be labelled with to take part.
+        inputs: the streams that it reads, each with the labels that an agent must have to take part.
         size_us: width of a window.
-        slide_us: distance of two windows; their index counts slides since the epoch.
-        deadline_s: how long an interval that some have passed waits for the others before they are probed.
+        slide_us: distance of two windows; the number of an interval counts slides since the epoch 1970.
+        deadline_s: time for which an interval that a member has passed waits before missing members are
+            probed.
         on_straggler: "wait", "correct" or "skip".
-        horizon_s: how long a tentative result may be corrected; None: the defaults of the judge.
-        replicas: peers that keep a contribution until its interval is closed.
-        lookups: the lookup tables it needs at every agent.
-        reads: the jobs whose results it reads, "namespace/name"; then it reads no stream.
-        latest: the inputs that are the newest result of a job, beside streams: "latest namespace/name".
-        columns: of its results.
-        functions: whether it brings Python functions along.
-        joined: how many inputs a row is put together of: 1 without a join of streams.
-        sessions: whether an interval's rows are the sessions that ended.
-        lateness_us: how far an agent's watermark is behind the newest record that it has read.
+        horizon_s: maximum time for corrections of a tentative result; None: defaults of the straggler policy.
+        replicas: number of peers that keep a copy of a contribution until its interval is closed.
+        lookups: lookup tables that every member needs.
+        reads: jobs whose results it reads, "namespace/name"; such a job reads no stream.
+        latest: side inputs besides streams, "latest namespace/name": the newest result of a job.
+        columns: columns of its results.
+        functions: whether the text contains Python functions.
+        joined: number of joined inputs of a row; 1 without a join of streams.
+        sessions: whether an interval's rows are the sessions that ended in it.
+        lateness_us: delay of an agent's watermark behind the newest record that it has read.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -75,27 +76,27 @@ class JobPlan:
         return tuple(dict.fromkeys(stream for stream, _ in self.inputs))
 
     def read_at(self, streams: Collection[str], labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Which of an agent's streams it reads; none: the agent does not take part."""
+        """Return the streams of an agent that the job reads; if there are none, the agent is no member."""
         mine = labels.items()
         wanted = {name for name, needed in self.inputs if all(label in mine for label in needed)}
         return tuple(name for name in self.streams if name in wanted and name in streams)
 
     def window(self, interval: int) -> tuple[int, int]:
-        """Start and exclusive end of an interval in microseconds UTC."""
+        """Return start and exclusive end of an interval in microseconds UTC."""
         start = interval * self.slide_us
         return start, start + self.size_us
 
     def first_after(self, end_us: int) -> int:
-        """The first interval that begins at or after `end_us`."""
+        """Return the first interval that begins at or after `end_us`."""
         return -(-end_us // self.slide_us)
 
 
 def read_job(text: str, *, source: str = "query") -> tuple[JobNames, JobPlan]:
-    """The names and the plan of a CREATE JOB statement.
+    """Return the names and the plan of a CREATE JOB statement.
 
     Raises:
-        QueryError: not ELF-QL, not a job, or a job that would never publish anything; a name in a query in
-            brackets that may be of the row outside.
+        QueryError: the text is not ELF-QL, not a job, or a job without windows; or a subquery has an
+            ambiguous name, which may be a field of the outer row.
     """
     names, plan = _read(text, source)
     _refuse_unclear_names(ql.parse(text, source=source))
@@ -103,9 +104,9 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, JobPlan]:
 
 
 def _refuse_unclear_names(statement: ql.Statement) -> None:
-    """Refuse names without an input in WHERE of queries in brackets.
+    """Refuse names without an input in the WHERE clause of subqueries.
 
-    No agent knows before it reads them which fields the records have, and another may read other records.
+    An agent learns the fields of records only when it reads them, and agents may read different records.
 
     Raises:
         QueryError: at the first such name.
@@ -177,12 +178,12 @@ def has_no_members(text: str) -> bool:
 def _says(text: str, what: Callable[[JobPlan], bool]) -> bool:
     try:
         return what(read_plan(text))
-    except QueryError:  # who has it led says so
+    except QueryError:  # the submission of the job reports it
         return False
 
 
 def _check_reader(statement: ql.Statement, reads: tuple[str, ...]) -> None:
-    """Refuse what a job on agents that reads other jobs cannot have.
+    """Refuse clauses that a job that reads other jobs cannot have.
 
     Raises:
         QueryError: at the statement.
@@ -216,7 +217,7 @@ def _check_reader(statement: ql.Statement, reads: tuple[str, ...]) -> None:
 
 
 def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[str]) -> None:
-    """Refuse fields that an input which is a job's results, which have these columns, does not have.
+    """Refuse fields that the results of the job `name`, which have these columns, do not have.
 
     Raises:
         QueryError: at the field.
@@ -227,18 +228,19 @@ def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[s
 
 @lru_cache(maxsize=PLANS_MAX)
 def read_plan(text: str) -> JobPlan:
-    """The plan of a text that was accepted. Soft state is said again often: texts are kept.
+    """Return the plan of an accepted text, from a cache, because soft state repeats texts often.
 
     Raises:
-        QueryError: as `read_job`, but for names that may be of a row outside.
+        QueryError: see `read_job`; ambiguous names in subqueries are accepted.
     """
     return _read(text, "query")[1]
 
 
 def check_columns(text: str, schema: pa.Schema | None, stream: str, *, is_new: bool = False) -> str:
-    """Why a stream cannot serve the job, "" if it can; `schema` None: only the data shows its columns.
+    """Return why the job cannot read a stream, "" if it can; `schema` None: the format does not fix it.
 
-    Constants that no value can equal are refused of new jobs: one that runs must not end by an upgrade.
+    Comparisons with a constant that no value can equal are refused only in new jobs, because an upgrade must
+    not end a running job.
     """
     try:
         query = ql.Query(ql.parse(text))

@@ -1,11 +1,11 @@
-"""What the jobs of a namespace may use at one agent, as its own configuration says.
+"""Policy of an agent: what the jobs of a namespace may use, according to the agent's own configuration.
 
-Owns the rules and the words of a refusal; reads no file. It is asked by the agent's control machine before
-anything is prepared, by its worker host before anything is evaluated, by the tap and by who is to lead a job:
-always about a text, never about who sent it. Nothing that comes over the network changes a `Policy`.
+Owns the rules and the messages of a refusal; reads no file. The agent's control machine checks a text before
+it prepares a job, the worker host before it evaluates one, and so do the tap and a future master. The rules
+depend on the text and not on its sender. No message changes a `Policy`.
 
-With no namespace named, every namespace may use everything; with one named, those that are not may use
-nothing, and a named one only what it is granted. Hidden fields are kept from all.
+If the configuration names no namespace, every namespace may use everything. Otherwise a namespace without an
+entry may use nothing, and one with an entry only what the entry grants. Hidden fields are refused to all.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 RAW = "_raw"
 META = (RAW, "_source", "_host")
 OTHERS = "*"
-"""The entry for namespaces that have none of their own."""
+"""Entry for namespaces that have no entry of their own."""
 
 STATEMENTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one namespace may use here; patterns with `*`.
+    """What the jobs of one namespace may use at this agent; patterns with `*`.
 
     Attributes:
-        streams: whose records its jobs may read.
+        streams: streams that they may read.
         lookups: tables that they may join.
-        columns: fields that they may read, as dotted paths; a field's own fields go with it.
-        deny: fields among them that they may not; no patterns, and then no whole lines either.
+        columns: fields that they may read, as dotted paths, together with the fields below.
+        deny: exceptions from `columns`, without patterns; with any, whole lines are refused, too.
         reads: other namespaces whose results they may read.
-        jobs: how many may work here at a time; None: no limit of its own.
-        groups: rows of partial aggregates that open intervals of one job may hold here; None: no limit.
-        sketch: the largest size of a sketch or collected list that a job may ask for; None: ELF-QL's own.
+        jobs: maximum number of jobs at a time; None: no limit of its own.
+        groups: maximum number of PAO rows in the open intervals of one job; None: no limit.
+        sketch: maximum size of a sketch or collected list; None: the limit of ELF-QL.
     """
 
     streams: tuple[str, ...] = (OTHERS,)
@@ -64,8 +64,8 @@ class Policy:
 
     Attributes:
         hidden: fields that no job may read.
-        namespaces: by name; empty: all may use everything.
-        signed: whether every version of a job needs signatures, and its end, too.
+        namespaces: grants by name of namespace; empty: all may use everything.
+        signed: whether each version and the end of a job need signatures.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
@@ -78,7 +78,7 @@ class Policy:
         return self.namespaces.get(namespace, self.namespaces.get(OTHERS))
 
     def refusal(self, manifest: Manifest, carried: Collection[str]) -> str:
-        """Why an agent with these streams does not work on a job, "" if it does."""
+        """Return why an agent with these streams refuses a job; "" if it accepts the job."""
         try:
             statement = _parsed(manifest.text)
         except QueryError as error:
@@ -86,13 +86,13 @@ class Policy:
         return self.refusal_of(statement, manifest.namespace, carried)
 
     def hidden_of(self, statement: Statement, carried: Collection[str]) -> str:
-        """Which hidden field a statement names, for who may read everything else; "" if none."""
+        """Return the refusal of a hidden field in a statement, without other rules; "" if there is none."""
         return self._field_refused(statement, Grant(), "", carried)
 
     def refusal_of(
         self, statement: Statement, namespace: str, carried: Collection[str], *, raw: bool = False
     ) -> str:
-        """The same for a statement; `raw`: its whole lines are wanted, too."""
+        """Return why an agent refuses a statement; `raw`: whether it also reads whole lines."""
         grant = self.grant(namespace)
         if grant is None:
             return f"the namespace {namespace} may use nothing here: there is no [namespaces.{namespace}]"
@@ -130,7 +130,7 @@ class Policy:
 
 
 OPEN = Policy(FieldRules(()))
-"""Of an agent without configuration: allows everything, hides nothing."""
+"""Policy of an agent without configuration, which refuses nothing."""
 
 
 def _column_granted(path: str, grant: Grant) -> bool:

@@ -1,10 +1,10 @@
-"""The record of one closed interval, and its encodings: the JSON of the command line, and Arrow IPC bytes.
+"""The record of an interval, and its encodings: the JSON of the command line, and Arrow IPC bytes.
 
-Owns the count buckets, the terminal record of an interval and the two encodings of its rows. Knows no job,
-no file and no network: `elf run`, the results log, the API and the Spark bridge use it.
+Owns the count buckets, the record of an interval and the two encodings of its rows. `elf run`, the results
+log, the API and the Spark bridge use it.
 
-Invariants: a record in the results log is terminal (D-17); its `index` is the only number of the interval
-(`floor(start_us / slide_us)`); `counts` contains every bucket of `BUCKETS` (D-1).
+Invariants: a record in the results log is terminal (D-17). Its `index` is the number of the interval
+(`floor(start_us / slide_us)`). `counts` contains every bucket of `BUCKETS` (D-1).
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ BUCKETS = (
     "spool_overflow",
     "function_error",
 )
-"""Where a record of a source can end (D-1); counts travel as lists of integers in this order.
+"""Buckets in which records are counted (D-1); messages contain the counts as a list in this order.
 
-`source_gap` counts losses, not records: no agent has read the bytes that are gone. `function_error` counts
-records of which a Python function of the job made nothing.
+`source_gap` counts losses and not records, because no agent has read the lost bytes. `function_error` counts
+records for which a Python function of the job failed.
 """
 
 CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED, OVERFLOW, FUNCTION_ERROR = range(
     len(BUCKETS)
 )
-"""The place of each in such a list."""
+"""Position of each bucket in such a list."""
 
 BUCKETS_SHOWN = BUCKETS[:4]
-"""Buckets that the JSON of a result always has; the others are written where they are not zero."""
+"""Buckets that the JSON of a result always has; others are present if they are not zero."""
 
 UNUSABLE = ("parse_error", "function_error")
-"""Buckets of records that a job could make nothing of: a new version is judged by their share."""
+"""Buckets of unusable records; a rollout is taken back if their share grows."""
 
 FIRST = -(2**62)
-"""The interval index that means "since ever": founding members contribute from here."""
+"""Number of the interval before all others: founding members contribute from here."""
 
 NOT_COUNTED = (0,) * len(BUCKETS)
 
 State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
-"""How an interval stands; all but the first are terminal."""
+"""State of a record; all but the first are terminal."""
 
 LOST = "lost"
-"""What the reason of a record begins with that stands for records no agent has any more."""
+"""Prefix of the reason of a record that replaces lost records."""
 
 PAO = "pao"
-"""The view of a result that is its partial aggregates."""
+"""The view of a result that contains its partial aggregates."""
 
 PARTIALS_BYTES_MAX = 128 << 20
-"""Of one interval, unfolded."""
+"""Maximum size of the uncompressed partial aggregates of one interval."""
 
 _PARTIALS = b"elf.pao\n"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,34 +80,31 @@ _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One revision of one interval of one job, the terminal one unless its state says otherwise.
-
-    Its rows travel beside it.
+    """One revision of one interval of one job, without its rows.
 
     Attributes:
         job: "namespace/name", or "run" for the embedded engine.
         index: number of the interval.
-        start_us: start of the window in microseconds UTC, None for a query without a window.
+        start_us: start of the window in microseconds UTC; None for a query without a window.
         end_us: exclusive end of the window.
-        state: how the interval ended, or that it has not.
+        state: state of the interval; all but TENTATIVE are terminal.
         rev: revision, 1 for the first publication; grows within an epoch.
         completeness: agents_in / agents_expected.
-        fidelity: share of the expected input that arrived.
-        agents_in: roster members whose contribution is inside.
-        agents_expected: roster members expected at this interval.
+        fidelity: share of the expected input that is inside.
+        agents_in: number of roster members whose contribution is inside.
+        agents_expected: number of expected roster members.
         missing: names of the expected agents that are not inside, sorted.
-        version: manifest version that all contributions carry.
-        epoch: term of the master that closed it.
+        version: manifest version of all contributions.
+        epoch: epoch of the master that closed the interval.
         counts: records per bucket of `BUCKETS`.
-        absent: bitmap of the roster numbers, of all given so far, whose contribution is not inside.
+        absent: bitmap of all roster numbers given so far whose contribution is not inside.
         revs: (roster number, revision) of each contribution inside that replaced an earlier one.
-        since: first interval of the run that this record ends: all of it lacks the same agents, and
-            no member that is inside has anything of those before `index`. None: the record is of `index`
-            alone.
-        open: sessions that are open behind the interval, while it is the newest one; logs do not keep them.
-        before: index of the record before it in the job's log, so that one that lacks is noticed. None: it is
-            the first, or of an earlier release.
-        reason: why there is no result, "" if there is one.
+        since: first interval of the run that the record represents: all intervals lack the same agents, and
+            no member inside has records for those before `index`. None: only `index`.
+        open: sessions that are open after the interval, while it is the newest one; logs do not store them.
+        before: index of the previous record in the job's log, so that a reader notices a missing record.
+            None: the record is the first one, or of an earlier release.
+        reason: why there is no result; "" if there is one.
     """
 
     job: str
@@ -133,7 +130,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def lost(self) -> bool:
-        """Whether it stands for records that were final and are damaged at every agent that kept them."""
+        """Whether it replaces final records that are damaged at every agent that stored them."""
         return self.state == "SKIPPED" and self.reason.startswith(LOST)
 
     @property
@@ -142,13 +139,13 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def lost_record(job: str, start: int, stop: int, window: tuple[int, int] | None = None) -> ResultRecord:
-    """What stands in a log for the records of intervals from `start` up to `stop` that no agent has any more.
+    """Return the record that replaces the lost records of the intervals [start, stop) in a log.
 
     Args:
         job: "namespace/name".
         start: first interval.
-        stop: behind the last one.
-        window: of the last one, in microseconds UTC, if it is known.
+        stop: one past the last interval.
+        window: window of the last interval in microseconds UTC, if it is known.
     """
     index = stop - 1
     start_us, end_us = window or (None, None)
@@ -168,12 +165,12 @@ def lost_record(job: str, start: int, stop: int, window: tuple[int, int] | None 
 
 
 def counts_dict(counts: Sequence[int]) -> dict[str, int]:
-    """Counts by bucket name, from the list form that travels."""
+    """Return counts by name of bucket, from the list form of messages."""
     return dict(zip(BUCKETS, counts, strict=True))
 
 
 def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Sum of count lists; all zero for none."""
+    """Return the sum of lists of counts."""
     total = [0] * len(BUCKETS)
     for part in parts:
         for at, value in enumerate(part):
@@ -182,12 +179,12 @@ def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def iso_us(us: int | None) -> str | None:
-    """A time as people and Spark write it: "2015-05-17T10:05:00Z", with a fraction only if it has one."""
+    """Return a time in ISO format, "2015-05-17T10:05:00Z", with a fraction only if it is not zero."""
     if us is None:
         return None
     try:
         moment = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:  # a year outside 1..9999 has no ISO form; the number is still the truth
+    except OverflowError:  # a year outside 1..9999 has no ISO format
         return str(us)
     fraction = us % 1_000_000
     text = moment.strftime("%Y-%m-%dT%H:%M:%S") if moment.year > 999 else moment.isoformat()[:19]
@@ -197,9 +194,9 @@ def iso_us(us: int | None) -> str | None:
 
 
 def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1)) -> dict[str, Any]:
-    """The JSON object of one interval as the commands print it; `encode_json` makes it a line.
+    """Return the JSON object of one interval that the commands print; `encode_json` makes it a line.
 
-    `part`: which page of the record's rows the table is, from 1, and of how many.
+    `part` is the number of the page of rows in the table, from 1, and the number of pages.
     """
     counts = {
         name: record.counts.get(name, 0)
@@ -230,17 +227,17 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
 
 
 def encode_json(value: object) -> bytes:
-    """JSON text of plain values; decimals are written as numbers, without loss."""
+    """Return the JSON text of plain values; decimals are written as numbers, without loss."""
     return _JSON.encode(value)
 
 
 def rows_to_json(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as plain values that `encode_json` writes.
+    """Return rows as plain values for `encode_json`.
 
-    Integers stay integers, decimals stay `Decimal` (written as numbers), times are ISO text, null is None.
-    NaN and the infinities, which JSON cannot say, are the strings that Spark's to_json writes.
+    Integers and decimals keep their types, times are ISO text, null is None. NaN and the infinities, which
+    JSON lacks, are the strings that Spark's to_json writes.
 
-    Cost: one Python object per value; meant for results, not for records.
+    Cost: one Python object per value, which suits results and not records of logs.
     """
     names = table.column_names
     columns = [_column_values(column) for column in table.columns]
@@ -305,7 +302,7 @@ def _plain(value: Any) -> Any:
 
 
 def table_to_ipc(table: pa.Table) -> bytes:
-    """The rows of a result as one Arrow IPC stream."""
+    """Return the rows of a result as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_write_options()) as writer:
         writer.write_table(table)
@@ -319,12 +316,12 @@ def _write_options() -> pa.ipc.IpcWriteOptions:
 
 
 def packed_partials(partials: pa.Table) -> bytes:
-    """What stands behind the rows of a result that keeps partial aggregates: who reads rows does not see it.
+    """Return the bytes of partial aggregates that follow the rows of a result; readers of rows ignore them.
 
-    A zstandard frame of a second Arrow IPC stream, then `_PARTIALS` and its length in 8 bytes.
+    They are a zstandard frame with a second Arrow IPC stream, then `_PARTIALS` and its length in 8 bytes.
 
     Raises:
-        DataError: they are more than who reads them takes.
+        DataError: the partial aggregates are larger than `PARTIALS_BYTES_MAX`.
     """
     plain = table_to_ipc(partials)
     if len(plain) > PARTIALS_BYTES_MAX:
@@ -337,26 +334,26 @@ def packed_partials(partials: pa.Table) -> bytes:
 
 
 def behind_rows(data: bytes) -> bytes:
-    """What `packed_partials` has put behind rows, as it is; b"" if nothing is there."""
+    """Return the bytes that `packed_partials` has made, from the end of rows; b"" if there are none."""
     return data[-16 - int.from_bytes(data[-8:]) :] if data[-16:-8] == _PARTIALS else b""
 
 
 def partials_of(data: bytes) -> bytes:
-    """The stream of partial aggregates behind rows, b"" if there is none. Cost: nothing without.
+    """Return the Arrow IPC stream of partial aggregates after rows; b"" if there is none.
 
     Raises:
-        ProtocolError: they are damaged, or unfold to more than they may be.
+        ProtocolError: it is damaged or larger than `PARTIALS_BYTES_MAX`.
     """
     behind = behind_rows(data)
     return unfold(behind[:-16], PARTIALS_BYTES_MAX) if behind else b""
 
 
 def ipc_to_table(data: bytes) -> pa.Table:
-    """The rows of one Arrow IPC stream; b"" is a table without columns.
+    """Return the rows of one Arrow IPC stream; b"" is a table without columns.
 
     Raises:
-        ProtocolError: not an Arrow IPC stream, one whose buffers contradict each other, or one that
-            unfolds to more than it is (`plain_ipc`).
+        ProtocolError: the data is no Arrow IPC stream, has inconsistent buffers, or is compressed
+            (`plain_ipc`).
     """
     if not data:
         return pa.table({})
@@ -371,10 +368,10 @@ def ipc_to_table(data: bytes) -> pa.Table:
 
 
 def ipc_schema(data: bytes) -> pa.Schema:
-    """The schema of an Arrow IPC stream; cost: its first message only.
+    """Return the schema of an Arrow IPC stream. Cost: its first message.
 
     Raises:
-        ProtocolError: not an Arrow IPC stream.
+        ProtocolError: the data is no Arrow IPC stream.
     """
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:

@@ -1,14 +1,13 @@
-"""The value of a job's control register, and the changes that can be made to it.
+"""The value of a job's control register, and the changes of it.
 
-Owns the value and the comparisons that make each change a compare-and-set (D-4). Knows no message and no
-acceptor.
+Owns the value and the comparisons that make each change a compare-and-set (D-4).
 
-Invariants: epochs only grow, and each has one master; within an incarnation `closed` and `latest` only grow,
-and only the master of the epoch advances them; a tombstone remains until a new incarnation follows in a
-higher epoch. A change that is already made has no effect, so a client can repeat it after a lost answer.
+Invariants: epochs only grow, and each has one master. Within an incarnation `closed` and `latest` only grow,
+and only the master of the epoch advances them. A tombstone remains until a new incarnation follows in a
+higher epoch. A repeated change has no effect, so that a client can repeat a request after a lost answer.
 
-The records of the intervals that the last change closed, the *tail*, are part of the value, so every acceptor
-of the value can publish them. The acceptor's log already has all earlier ones (see `register_acceptor.py`).
+The *tail*, the records of the intervals that the last change closed, is part of the value, so that every
+acceptor of the value can publish them. The acceptor's log has all earlier records (`register.acceptor`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2: a change is a function of the value found.
 """
@@ -31,10 +30,11 @@ from elfmesh.machine import Contact, Count, Id, Index
 from elfmesh.safeguards import safeguard
 
 GENERATION_BITS = 24
-"""Epochs of one generation: a job that lost the majority of its voters for good goes on in the next one."""
+"""Number of low bits of an epoch. A job that has lost a majority of its voters for good continues in the next
+generation of epochs."""
 
 Generation = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62 - GENERATION_BITS)]
-"""The upper bits of an epoch: every epoch of a generation is a count."""
+"""The upper bits of an epoch."""
 
 ACCEPTORS_MAX = 7
 DIGEST_BYTES = 20
@@ -45,19 +45,19 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: id of the job.
-        incarnation: which numbering of results.
-        version: of the manifest in force.
-        plan: digest of that manifest, so that no agent leads the job by another text.
-        epoch: the master's term.
-        master: who leads in this epoch.
-        roster: version of the roster by which intervals were closed last.
-        closed: every interval below is closed.
-        latest: last interval that has a record, None if there is none.
-        before: last record that is not in the tail.
-        digest: of the tail, b"" if it is empty.
-        acceptors: who votes on this value.
-        former: the acceptors before them, while that change is not settled.
-        deleted: the job is over.
+        incarnation: name of the numbering of results.
+        version: version of the manifest in force.
+        plan: digest of that manifest, so that no agent leads the job with another text.
+        epoch: term of the master.
+        master: master of this epoch.
+        roster: version of the roster with which intervals were closed last.
+        closed: first interval that is not closed.
+        latest: last interval that has a record; None if there is none.
+        before: last interval with a record that is not in the tail.
+        digest: digest of the tail; b"" if it is empty.
+        acceptors: voters of this value.
+        former: the voters before them, while that change is not settled.
+        deleted: whether the job is deleted.
     """
 
     job: Id
@@ -78,7 +78,7 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RegisterCell:
-    """A value with the records closed last, as a page."""
+    """A value with its tail, which is a page of records."""
 
     value: RegisterValue
     tail: bytes = b""
@@ -95,19 +95,19 @@ class RegisterCell:
         return self.value.deleted
 
     def member_since(self, agent: bytes) -> int:
-        """The boot in which an agent became an acceptor of the value, 0 if it is none."""
+        """Return the boot in which an agent became an acceptor of the value; 0 if it is none."""
         boots = [each.incarnation for each in (*self.value.former, *self.value.acceptors) if each.id == agent]
         return max(boots, default=0)
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """Who votes, each once."""
+        """The voters, each once."""
         both = {contact.id: contact for contact in (*self.value.former, *self.value.acceptors)}
         return tuple(both.values())
 
 
 class ChangeRefused(RemoteError):
-    """The value found, `cell`, does not allow the change; `over`: by it the incarnation is over."""
+    """The value found, `cell`, does not allow the change; `over`: whether the incarnation has ended."""
 
     def __init__(self, reason: str, cell: RegisterCell | None, *, over: bool = False) -> None:
         super().__init__(reason)
@@ -115,22 +115,26 @@ class ChangeRefused(RemoteError):
 
 
 class Change(Protocol):
-    """A function of the value found. Raises Refused."""
+    """A change of the value."""
 
     @property
     def generation(self) -> int:
-        """Of the register that it is meant for: acceptors that know a later one refuse it."""
+        """Generation of the register; acceptors that know a later one refuse the change."""
         ...
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """The value that shall follow; `certain`: the one found is known to be chosen."""
+        """Return the next value. `certain`: whether the value found is known to be chosen.
+
+        Raises:
+            ChangeRefused: the value found does not allow the change.
+        """
         ...
 
 
 def generation(epoch: int) -> int:
-    """How often a job was given other voters without a majority of the old ones.
+    """Return how often a job has got other voters without a majority of the old ones.
 
-    That is when it is recovered (`recovery.py`), or begun again after its end (`first_acceptors.py`).
+    This happens when it is recovered (`recovery.py`), or created again after its end (`first_acceptors.py`).
     """
     return epoch >> GENERATION_BITS
 
@@ -150,10 +154,10 @@ def plan_digest(manifest: Manifest, effective: int = FIRST, evaluated: int = 0) 
 
 
 def read_tail(cell: RegisterCell) -> list[tuple[ResultRecord, bytes]]:
-    """The records of a tail.
+    """Return the records of a tail.
 
     Raises:
-        ProtocolError: it is not what the value says.
+        ProtocolError: the tail does not agree with the value.
     """
     value = cell.value
     if (digest(cell.tail) if cell.tail else b"") != value.digest:
@@ -168,10 +172,10 @@ def read_tail(cell: RegisterCell) -> list[tuple[ResultRecord, bytes]]:
 
 
 def check_cell(job: bytes, cell: RegisterCell) -> None:
-    """Refuse what no proposer of ours would propose.
+    """Refuse a value that no correct proposer proposes.
 
     Raises:
-        ProtocolError: another job's, or a value that contradicts itself.
+        ProtocolError: the value is of another job or inconsistent.
     """
     value = cell.value
     for group in cell.groups:
@@ -184,7 +188,7 @@ def check_cell(job: bytes, cell: RegisterCell) -> None:
 
 @safeguard("tombstone:voted")
 def live(found: RegisterCell | None, incarnation: str) -> RegisterValue:
-    """The value found, if the incarnation is not over. Raises Refused."""
+    """Return the value found; raises `ChangeRefused` if the incarnation has ended."""
     if found is None:
         raise ChangeRefused("there is no such job", None)
     if found.value.deleted or found.value.incarnation != incarnation:
@@ -208,15 +212,15 @@ ENDED_SINCE = "another job of that name has ended since the client looked, and t
 
 @safeguard("as-it-was-seen:tombstone")
 def ends_as_seen(over: str, seen: str | None) -> bool:
-    """Whether a client that wants a job to begin has seen the end of the last one."""
+    """Return whether a client that creates a job has seen the end of the last incarnation."""
     return seen is None or over == seen
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new job, or the next incarnation of one that is over; `value.epoch` is at least its epoch.
+    """Creation of a job, or of the next incarnation of a deleted one; `value.epoch` is its minimum epoch.
 
-    `seen`: the incarnation that was over last when the client looked, "" if none was known; None: it did not.
+    `seen` is the last ended incarnation that the client has seen, "" if it saw none; None: it did not look.
     """
 
     value: RegisterValue
@@ -227,7 +231,7 @@ class Create:
         return generation(self.value.epoch)
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """A live job is another's, unless it is this very one."""
+        """Refuse a job that exists, unless it is this incarnation."""
         if found is None:
             return RegisterCell(self.value)
         old = found.value
@@ -245,7 +249,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Look(Create):
-    """What there is of a job that shall begin: it changes nothing, and is refused with the value found."""
+    """A read of the register before a creation: it is always refused with the value found."""
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         raise ChangeRefused("nothing was changed", found)
@@ -253,9 +257,10 @@ class Look(Create):
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """A new term. `expected`: the epoch that is over; `floor`: the new one is above it in any case.
+    """A new term. `expected`: the epoch that has ended; `floor`: a lower bound of the new epoch, exclusive.
 
-    Never in another generation: its epochs are those of the register that a recovery has founded.
+    A take-over never begins another generation, because its epochs belong to the register that a recovery
+    creates.
     """
 
     incarnation: str
@@ -268,7 +273,7 @@ class TakeOver:
         return generation(self.expected)
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """Only from the epoch that the new master has judged to be over."""
+        """Refuse the change in any epoch except `expected`."""
         old = live(found, self.incarnation)
         assert found is not None
         if old.master == self.master and old.epoch > self.expected:
@@ -283,7 +288,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class Close(_InTerm):
-    """Intervals below `closed` are closed, with the records of `tail` behind `before`, by this epoch."""
+    """Closes the intervals below `closed`; the records of `tail` follow the one of `before`."""
 
     incarnation: str
     epoch: int
@@ -294,7 +299,7 @@ class Close(_InTerm):
     tail: bytes = b""
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """Only by the epoch's master, only behind the interval that was closed last."""
+        """Refuse another epoch, and a `before` that is not the last record."""
         old = live(found, self.incarnation)
         assert found is not None
         if old.epoch != self.epoch:
@@ -315,7 +320,7 @@ class Close(_InTerm):
 
 @dataclass(frozen=True, slots=True)
 class Advance(_InTerm):
-    """The next version of the job: a new term of the same master, so that no contribution crosses (D-16)."""
+    """The next version of the job: a new term of the same master, so that contributions do not mix (D-16)."""
 
     incarnation: str
     epoch: int
@@ -324,7 +329,7 @@ class Advance(_InTerm):
     plan: bytes
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """By the master of the epoch; `roster` is that of the terms in which the version stands."""
+        """Refuse another epoch; `roster` is that of the terms with the new version."""
         old = live(found, self.incarnation)
         assert found is not None
         if (old.epoch, old.version, old.plan) == (self.epoch + 1, self.version, self.plan):
@@ -338,7 +343,7 @@ class Advance(_InTerm):
 
 @dataclass(frozen=True, slots=True)
 class Delete(_InTerm):
-    """The job is over."""
+    """Deletion of the job."""
 
     incarnation: str
     epoch: int
@@ -354,7 +359,7 @@ class Delete(_InTerm):
 
 @dataclass(frozen=True, slots=True)
 class Exchange(_InTerm):
-    """One acceptor comes, goes, or comes for another: the first, joint step."""
+    """Addition, removal or replacement of one acceptor: the first, joint step."""
 
     incarnation: str
     epoch: int
@@ -376,13 +381,13 @@ class Exchange(_InTerm):
 
 @dataclass(frozen=True, slots=True)
 class Settle(_InTerm):
-    """The second step: the old acceptors need not be asked any more."""
+    """The second step, after which the old acceptors do not vote any more."""
 
     incarnation: str
     epoch: int
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
-        """Only of a joint value that is chosen; until then it is proposed as it is, which makes it so."""
+        """Settle a joint value that is chosen; otherwise propose it unchanged, so that it is chosen."""
         old = live(found, self.incarnation)
         assert found is not None
         return RegisterCell(replace(old, former=()), found.tail) if certain else found

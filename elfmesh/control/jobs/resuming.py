@@ -1,4 +1,4 @@
-"""From which interval on a job of a savepoint goes on, and which records are before it. Pure."""
+"""Continuation of a job from a savepoint: the first interval and the records before it. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.errors import QueryError
 
 INDEX_MAX = 1 << 55
-"""Far beyond any interval, and far below what an index may be."""
+"""Bound of the first interval; it is far above the number of any interval and far below the limit of
+`Index`."""
 
 
 def why_not(plan: JobPlan) -> str:
-    """Why a job has state that no savepoint holds, "" if all of it can be made again from logs."""
+    """Return why a savepoint cannot contain the state of a job; "" if the logs contain all of it."""
     if plan.sessions:
         return "a job with SESSION has open sessions, which are in no log any more"
     if plan.reads or plan.latest:
@@ -23,12 +24,12 @@ def why_not(plan: JobPlan) -> str:
 
 
 def resumed_at(manifest: Manifest, first: object) -> tuple[Manifest, int]:
-    """The manifest of a job that begins at an interval, and that interval.
+    """Return the manifest of a job that begins at an interval, and that interval.
 
-    Records from before its window count as filtered: those of earlier intervals are in the earlier results.
+    Records before its window count as filtered, because the earlier results represent them.
 
     Raises:
-        QueryError: this is no interval, or a job that no savepoint holds.
+        QueryError: `first` is no interval, or a savepoint cannot contain the job.
     """
     plan = read_plan(manifest.text)
     if problem := why_not(plan):

@@ -1,14 +1,15 @@
-"""The roster of one job: the number of each member, the intervals that it is expected in, acknowledgements.
+"""The roster of one job: the numbers of its members, their intervals and their acknowledgements.
 
-Owns the numbers, and which of them an interval needs. Sends nothing.
+Owns the numbers, and which members an interval expects. Sends nothing.
 
-Invariants: a roster gives a number once; a change raises `version`; what a closed interval needed never
-changes (a new member starts above every frontier seen, an evicted one ends at the first open interval).
+Invariants: a roster gives a number once. A change raises `version`. The expected members of a closed interval
+never change, because a new member starts above every reported frontier, and an evicted one ends at the first
+open interval.
 
 A master that lacks the roster of its predecessor gives numbers of that roster again. A number therefore names
 an agent only together with the epoch in which it was given. The register makes sure that a successor has the
 roster by which intervals were closed, so all records of an incarnation mean the same agent by a number, and
-every roster says which epochs its numbers are of (`has_number`).
+every roster states the epochs of its numbers (`has_number`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from elfmesh.interval_map import END, numbers
 from elfmesh.safeguards import safeguard
 
 ID_DIGITS = 6
-"""Of an agent's id, in hex, where its name alone does not tell it apart."""
+"""Number of hexadecimal digits of an agent's id after a name that several agents have."""
 
 EPOCHS_MAX = 32
 """Epochs of numbers that a roster names; the epochs of earlier numbers are not known any more."""
@@ -61,16 +62,16 @@ def is_of_epoch(roster: int, outcome: int) -> bool:
 
 
 def called(entry: RosterEntry, shared: set[str]) -> str:
-    """What people call a member: its name, and the beginning of its id where others share the name."""
+    """Return the name of a member to show, with the beginning of its id if other members share the name."""
     return f"{entry.name} ({entry.contact.id.hex()[:ID_DIGITS]})" if entry.name in shared else entry.name
 
 
 class RosterBook:
-    """Members of one job. Entries are kept in the order of their numbers.
+    """Members of one job, in the order of their numbers.
 
     Args:
         members: entries of an earlier term.
-        version: of the roster they are from.
+        version: version of their roster.
         given_in: the epochs of their numbers, as in `Terms`.
         epoch: the epoch in which this roster gives numbers.
     """
@@ -97,7 +98,7 @@ class RosterBook:
 
     @property
     def entries(self) -> tuple[RosterEntry, ...]:
-        """All entries by number, also of former members whose intervals are not all closed."""
+        """All entries by number, including former members with open intervals."""
         return tuple(self._entries.values())
 
     @property
@@ -106,7 +107,7 @@ class RosterBook:
 
     @property
     def given(self) -> int:
-        """The bit set of all numbers that were ever given."""
+        """Bit set of all numbers that were ever given."""
         return (1 << self._free) - 1
 
     def of(self, agent: bytes) -> RosterEntry | None:
@@ -119,10 +120,10 @@ class RosterBook:
     def add(
         self, participants: tuple[Participant, ...], start: int, begun: Mapping[bytes, int] | None = None
     ) -> bool:
-        """Number those that are not members yet, in the order of their ids; say whether anything changed.
+        """Give numbers to new members, in the order of their ids; returns whether the roster has changed.
 
-        They start at interval `start`, or at a later one that their worker has `begun` with (by their ids):
-        what lies before that will never be said.
+        They start at interval `start`, or at the later one with which their worker has `begun` (by id),
+        because it sends no contribution to earlier intervals.
         """
         changed = False
         for participant in sorted(participants, key=lambda each: each.contact.id):
@@ -142,7 +143,7 @@ class RosterBook:
         return changed
 
     def evict(self, number: int, until: int) -> None:
-        """Expect nothing of a member from interval `until` on."""
+        """Do not expect a member from interval `until` on."""
         entry = self._entries[number] = replace(self._entries[number], until=until)
         self._numbers.pop(entry.contact.id, None)
         self.version += 1
@@ -152,7 +153,7 @@ class RosterBook:
         return entry is not None and (entry.until is None or entry.until > interval)
 
     def forget_below(self, closed: int) -> None:
-        """Drop former members none of whose intervals is open; their numbers stay used."""
+        """Drop former members without open intervals; their numbers are not used again."""
         last = next(reversed(self._entries), -1)
         for entry in list(self._entries.values()):
             if entry.until is not None and entry.until <= closed and entry.number != last:
@@ -160,7 +161,7 @@ class RosterBook:
 
     @safeguard("completeness")
     def required(self, interval: int) -> int:
-        """The bit set of members that interval needs."""
+        """Return the bit set of the members that an interval expects."""
         mask = 0
         for entry in self._entries.values():
             if entry.start <= interval and (entry.until is None or interval < entry.until):
@@ -173,13 +174,13 @@ class RosterBook:
         return min((edge for edge in edges if edge > interval), default=END)
 
     def names(self, mask: int) -> list[str]:
-        """What people call the numbers in a bit set, sorted."""
+        """Return the names to show of the members in a bit set, sorted."""
         shared = self.shared_names()
         entries = [self._entries[number] for number in numbers(mask) if number in self._entries]
         return sorted(called(entry, shared) for entry in entries)
 
     def shared_names(self) -> set[str]:
-        """Names that several agents have. Each has to be named with the beginning of its id."""
+        """Return the names that several agents have."""
         first: dict[str, bytes] = {}
         entries = self._entries.values()
         return {
@@ -193,10 +194,10 @@ class RosterBook:
 
     @property
     def unacknowledged(self) -> list[RosterEntry]:
-        """Members that have not taken the newest version."""
+        """Members that have not acknowledged the newest version."""
         return [entry for entry in self.active if self._acked.get(entry.number, 0) < self.version]
 
     def new_term(self) -> None:
-        """Another master speaks now: everyone has to acknowledge again."""
+        """Require acknowledgements of all members again, because another master sends the roster."""
         self.version += 1
         self._acked.clear()

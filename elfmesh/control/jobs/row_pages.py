@@ -1,12 +1,12 @@
-"""The rows of a record that are too large to travel with it: pages, and the table that names them.
+"""Pages of rows that are too large to be sent with their record, and the table of these pages.
 
-Each page is an Arrow IPC stream of its own with the columns of all. In place of its rows the record has the
-table of its pages, with the digest and the size of each (see pages.py), so that votes, the state log and the
-results log carry a few hundred bytes; a page is a file that is named by its digest (see page_files.py). Owns
-the bytes of the table, and how rows become pages and pages rows. Knows no file and no agent.
+Each page is an Arrow IPC stream with all columns. The record has the table of its pages in place of its rows,
+with the digest and the size of each page (see pages.py), so that votes, the state log and the results log
+contain a few hundred bytes. A page is a file named by its digest (see page_files.py). Owns the bytes of the
+table, and the conversions between rows and pages.
 
-Invariants: a caller that takes the table for rows gets a `ProtocolError`, never a part of them; a page that
-is not what the table says is refused (`Page.check`); pages that are joined are the rows in their order.
+Invariants: a caller that reads the table as rows gets a `ProtocolError`. A page that does not agree with the
+table is refused (`RowPage.check`). Joined pages are the rows in their order.
 
 Paper: none. See guarantees D-4, D-17.
 """
@@ -34,27 +34,27 @@ else:
 
 log = logging.getLogger("elf.results")
 ROWS_BYTES_MAX = DATA_FRAME_BYTES_MAX - CONTROL_FRAME_BYTES_MAX
-"""Rows that travel with their record: with its header a record must fit into one data frame."""
+"""Maximum size of rows in a message, because a record with its header must fit into one data frame."""
 
 PAGE_BYTES = 4 << 20
-"""What a page has about: one is read, sent or made JSON at a time."""
+"""Approximate size of a page; agents read, send or convert one page at a time."""
 
 PAGES_MAX = 4096
 DIGEST_BYTES = 16
 MAGIC = b"elf.row-pages\n"
 _END_BYTES = 8
-"""How an Arrow IPC stream ends: a message without a length."""
+"""Size of the end of an Arrow IPC stream, a message without a length."""
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 
 class RowPage(msgspec.Struct, frozen=True, array_like=True):
-    """One page, as the table names it.
+    """Entry of the table for one page.
 
     Attributes:
-        digest: of its bytes.
-        nbytes: how many they are.
-        rows: how many rows it has; 0 of a page of partial aggregates.
+        digest: digest of its bytes.
+        nbytes: size in bytes.
+        rows: number of rows; 0 for a page of partial aggregates.
     """
 
     digest: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
@@ -62,7 +62,7 @@ class RowPage(msgspec.Struct, frozen=True, array_like=True):
     rows: Size = 0
 
     def check(self, data: bytes) -> None:
-        """Raise `ProtocolError` unless this is the page."""
+        """Raise `ProtocolError` unless `data` is the page."""
         if len(data) != self.nbytes or digest_of(data) != self.digest:
             raise ProtocolError(f"a page of rows that is not {self.digest.hex()}")
 
@@ -71,10 +71,10 @@ class PageTable(msgspec.Struct, frozen=True, array_like=True):
     """The pages of one record.
 
     Attributes:
-        columns: an Arrow IPC stream without rows: what each page begins with.
-        pages: of the rows, in their order; one at least.
-        partials: of what stands behind the rows where partial aggregates are kept, joined byte by byte.
-        partial_columns: an Arrow IPC stream without rows; b"" where none are kept.
+        columns: an Arrow IPC stream with the columns and without rows.
+        pages: pages of the rows, in their order; at least one.
+        partials: pages of the bytes of partial aggregates after the rows.
+        partial_columns: an Arrow IPC stream with their columns and without rows; b"" if there are none.
     """
 
     columns: bytes
@@ -100,15 +100,15 @@ def digest_of(data: bytes) -> bytes:
 
 
 def is_paged(rows: bytes) -> bool:
-    """Whether what stands in the place of a record's rows is the table of its pages."""
+    """Return whether the rows of a record are a table of pages."""
     return rows.startswith(MAGIC)
 
 
 def table_of(rows: bytes) -> PageTable | None:
-    """The table that stands in the place of rows; None: they are the rows.
+    """Return the table of pages that replaces rows; None if these are rows.
 
     Raises:
-        ProtocolError: it is damaged.
+        ProtocolError: the table is damaged.
     """
     if not is_paged(rows):
         return None
@@ -119,23 +119,23 @@ def table_of(rows: bytes) -> PageTable | None:
 
 
 def columns_of(rows: bytes) -> tuple[bytes, bytes]:
-    """Arrow IPC streams that begin with the columns of rows, and of the partial aggregates behind them."""
+    """Return Arrow IPC streams that begin with the columns of rows, and of their partial aggregates."""
     table = table_of(rows)
     return (rows, partials_of(rows)) if table is None else (table.columns, table.partial_columns)
 
 
 NEAR = 0.8
-"""The share of the limit of a result above which each one is logged."""
+"""Share of the limit above which the size of a result is logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """How large the rows of one record may be.
+    """Limits of the rows of one record.
 
     Attributes:
-        inline: rows that travel with their record; more become pages.
-        page: what a page has about.
-        most: of one record, with the partial aggregates that are kept behind the rows; None: no limit.
+        inline: maximum size of rows in the record; larger ones become pages.
+        page: approximate size of a page.
+        most: maximum size of the rows and partial aggregates of one record; None: no limit.
     """
 
     inline: int = ROWS_BYTES_MAX
@@ -143,10 +143,10 @@ class RowLimits:
     most: int | None = None
 
     def admit(self, size: int, what: str) -> None:
-        """Log what is near the limit.
+        """Log a size near the limit.
 
         Raises:
-            DataError: it is above.
+            DataError: the size is above the limit.
         """
         if self.most is None or size <= NEAR * self.most:
             return
@@ -158,20 +158,20 @@ class RowLimits:
 def packed(
     rows: pa.Table, tail: bytes, open_bytes: int, limits: RowLimits
 ) -> tuple[bytes, tuple[bytes, ...]]:
-    """What stands in a record: its rows, or the table of their pages; and these pages.
+    """Return the rows of a record as bytes, or the table of their pages; and these pages.
 
     Args:
-        rows: of the record.
-        tail: what stands behind them where partial aggregates are kept.
-        open_bytes: of the sessions that are open behind the interval: they are in the record, too.
-        limits: of rows.
+        rows: rows of the record.
+        tail: bytes of their partial aggregates; b"" if there are none.
+        open_bytes: size of the sessions that are open after the interval, which the record contains, too.
+        limits: limits of the rows.
 
     Raises:
-        DataError: a row is too large for a page, or there are too many.
+        DataError: a row is too large for a page, or there are too many pages.
 
-    Cost: the rows once more.
+    Cost: a copy of the rows.
     """
-    if rows.nbytes + len(tail) + open_bytes <= limits.inline:  # about: the stream says
+    if rows.nbytes + len(tail) + open_bytes <= limits.inline:  # approximately; the stream has the exact size
         data = table_to_ipc(rows) + tail
         if len(data) + open_bytes <= limits.inline or not rows.num_rows:
             return data, ()
@@ -205,14 +205,14 @@ def _streams(rows: pa.Table, page_bytes: int) -> Iterator[tuple[bytes, int]]:
 
 
 _SMALL = 4096
-"""A page may have so much in any case: the columns alone need a part of it."""
+"""Size that a page may always have, because the columns alone need a part of it."""
 
 
 def joined(pages: Sequence[bytes]) -> bytes:
-    """One Arrow IPC stream of the rows of these pages, a record batch of each. Cost: one copy.
+    """Return one Arrow IPC stream with a record batch of each page. Cost: one copy.
 
     Raises:
-        ProtocolError: they have not the same columns.
+        ProtocolError: the pages have different columns.
     """
     head = _head(pages[0])
     if any(_head(page) != head for page in pages):

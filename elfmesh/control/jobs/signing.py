@@ -1,14 +1,15 @@
-"""Signatures of job texts: Ed25519 over exact bytes, checked by every agent for itself.
+"""Signatures of job texts: Ed25519 over exact bytes; every agent verifies them.
 
-Owns the envelope (DSSE: pre-authentication encoding, detached from the text it is about), the keys' spelling,
-and the rules by which an agent admits an envelope. Knows no file, no clock and no network: what an agent
-remembers comes in and goes out as values.
+Owns the envelope (DSSE with pre-authentication encoding, detached from the text), the text form of keys, and
+the rules by which an agent admits an envelope. The functions are pure: the caller stores an agent's memory of
+envelopes.
 
-Invariants: what is decoded is what was signed, byte for byte; a signature counts once per key, and only of
-the agent's own keys; an admitted serial never makes room for an older one, unless its signer has said so.
+Invariants: the decoded bytes are exactly the signed bytes. A signature counts once per key, and only for the
+agent's trusted keys. After an admitted serial no older one is admitted, unless its signer allows it
+(`undo_to`).
 
-The envelope says by whom a text may run, where, how long and after which one; the text itself is bound by its
-SHA-256. `undo_to` is the oldest serial that may be brought back afterwards: without it, none.
+The envelope names the cluster, the job, the time of expiry and the serial of a text, and binds the text by
+its SHA-256.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ _JSON = msgspec.json.Encoder(order="deterministic")
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is signed.
+    """The signed content.
 
     Attributes:
-        cluster: where the text may run.
+        cluster: cluster in which the text may run.
         job: "namespace/name" of the text.
-        serial: grows with every signed version of the job.
-        undo_to: the oldest serial that may come back after this one; `serial` itself: none.
+        serial: number that grows with every signed version of the job.
+        undo_to: oldest serial that may be restored after this one; `serial` itself: none.
         expires: seconds since the epoch, exclusive.
-        sha256: of the text, hexadecimal; "" of a tombstone.
-        tombstone: nothing up to this serial may run any more.
+        sha256: SHA-256 of the text, hexadecimal; "" for a tombstone.
+        tombstone: whether all serials up to this one are revoked.
     """
 
     cluster: str
@@ -79,7 +80,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         """The payload.
 
         Raises:
-            DataError: it is none.
+            DataError: it cannot be decoded.
         """
         try:
             return msgspec.json.decode(self.payload, type=Payload)
@@ -88,12 +89,12 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What an agent has to remember of a job's envelopes.
+    """An agent's durable memory of a job's envelopes.
 
     Attributes:
-        floor: older serials are refused.
-        texts: (serial, SHA-256 of the payload) of what was admitted from the floor on.
-        buried: serials up to this one are revoked, also where they run; 0: none are.
+        floor: lowest serial that is not refused.
+        texts: (serial, SHA-256 of the payload) of the admitted envelopes from the floor on.
+        buried: highest revoked serial, including serials that run; 0: none.
     """
 
     floor: int = 1
@@ -106,15 +107,15 @@ REVOKED, EXPIRED = "they were revoked", "its signature has expired"
 
 
 class EnvelopeRefused(RemoteError):
-    """An envelope is not admitted; the message says why."""
+    """An envelope is not admitted; the message has the reason."""
 
 
 class EnvelopeEnded(EnvelopeRefused):
-    """It was good, and a tombstone or its own time has ended it.
+    """An envelope is not valid any more, because of a tombstone or its expiry.
 
     Args:
         message: why it is not admitted.
-        why: why what ran before is off.
+        why: why the versions that ran before have stopped.
     """
 
     def __init__(self, message: str, why: str) -> None:
@@ -123,10 +124,10 @@ class EnvelopeEnded(EnvelopeRefused):
 
 
 def decode_envelope(data: bytes) -> Envelope:
-    """Read an envelope.
+    """Decode an envelope.
 
     Raises:
-        DataError: it is none, or over a limit.
+        DataError: the data is no envelope, or above a limit.
     """
     if len(data) > ENVELOPE_BYTES_MAX:
         raise DataError(f"a signature file has at most {ENVELOPE_BYTES_MAX} bytes")
@@ -154,22 +155,22 @@ def admit(
     """Check an envelope as an agent does before it runs a text.
 
     Args:
-        envelope: as it came.
-        text: what is to run.
-        job: the text's own name, "namespace/name".
-        cluster: of this agent.
+        envelope: the envelope.
+        text: the text that is to run.
+        job: the name in the text, "namespace/name".
+        cluster: cluster of this agent.
         keys: raw public keys that this agent trusts.
-        needed: how many different ones of them must have signed.
+        needed: number of different trusted keys that must have signed.
         now_s: wall clock.
-        remembered: of this job.
-        accepted: SHA-256 of payloads that run here already: their serials may be old by now.
+        remembered: the memory of this job.
+        accepted: SHA-256 of payloads that already run here, whose serials may be below the floor.
 
     Returns:
-        What to remember, durably, before the text runs.
+        The memory to store, durably, before the text runs.
 
     Raises:
-        Ended: it may have run, and may not any more.
-        Refused: with the reason.
+        EnvelopeEnded: the text may have run, and is not valid any more.
+        EnvelopeRefused: the envelope is not admitted.
     """
     reported = _verified(envelope, cluster, keys, needed)
     if reported.tombstone:
@@ -213,10 +214,10 @@ def bury(
     needed: int,
     remembered: Remembered,
 ) -> Remembered:
-    """Check a tombstone of a job; what to remember afterwards, durably. It does not expire.
+    """Check a tombstone of a job, which does not expire; returns the memory to store durably.
 
     Raises:
-        Refused: with the reason.
+        EnvelopeRefused: the tombstone is not admitted.
     """
     reported = _verified(envelope, cluster, keys, needed)
     if not reported.tombstone:
@@ -229,7 +230,7 @@ def bury(
 
 
 def is_tombstone(data: bytes) -> bool:
-    """Whether an envelope, as it travels, says of itself that it ends its job; verifies nothing."""
+    """Return whether encoded bytes are the envelope of a tombstone, without a verification."""
     try:
         return bool(data) and decode_envelope(data).reported.tombstone
     except DataError:
@@ -237,10 +238,10 @@ def is_tombstone(data: bytes) -> bool:
 
 
 def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed: int) -> Payload:
-    """The payload, once enough of the keys have signed exactly these bytes for this cluster.
+    """Return the payload if enough of the keys have signed exactly these bytes for this cluster.
 
     Raises:
-        Refused: with the reason.
+        EnvelopeRefused: a signature is wrong, too few keys have signed, or the cluster is another one.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -267,7 +268,7 @@ def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed:
 
 
 def sign(payload: bytes, key: Ed25519PrivateKey) -> Signature:
-    """A signature over the payload's exact bytes."""
+    """Return a signature over the payload's exact bytes."""
     return Signature(key_id(key.public_key().public_bytes_raw()), key.sign(_encoded(payload)))
 
 
@@ -285,12 +286,12 @@ def _encoded(payload: bytes) -> bytes:
 
 
 def text_digest(text: str) -> str:
-    """SHA-256 of a text's exact bytes."""
+    """Return the SHA-256 of a text's exact bytes."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def payload_digest(envelope: Envelope) -> str:
-    """SHA-256 of the signed bytes: the name of what was signed, whichever key signs it."""
+    """Return the SHA-256 of the signed bytes, which identifies the content independently of the keys."""
     return hashlib.sha256(envelope.payload).hexdigest()
 
 
@@ -303,10 +304,10 @@ def show_key(key: bytes) -> str:
 
 
 def read_key(text: str, *, where: str) -> bytes:
-    """The raw bytes of `ed25519:BASE64`.
+    """Return the raw bytes of `ed25519:BASE64`.
 
     Raises:
-        ConfigError: it is no such key.
+        ConfigError: the text is no such key.
     """
     try:
         if not text.startswith(KEY_PREFIX):
@@ -322,10 +323,10 @@ def read_key(text: str, *, where: str) -> bytes:
 
 
 def check_cryptography() -> None:
-    """Say what is missing before anything is decided without it.
+    """Check that the library for signatures is installed.
 
     Raises:
-        RuntimeFailure: the library is not installed.
+        RuntimeFailure: it is not installed.
     """
     try:
         import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401 - whether it is there

@@ -1,6 +1,6 @@
-"""Result schemas as Spark is told them: DDL text, and the columns every result row begins with.
+"""Schemas of results for Spark: DDL text, and the leading columns of every result row.
 
-Knows Arrow types and the names Spark has for them; no Spark.
+Owns the mapping from Arrow types to the names of Spark's types. Does not import Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD = pa.schema(
         pa.field("completeness", pa.float64()),
     ]
 )
-"""Columns in front of the query's own."""
+"""Columns before those of the query."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = {
@@ -42,12 +42,12 @@ _NAMES = {
 
 
 def row_schema(query: pa.Schema) -> pa.Schema:
-    """The columns of a result row: the interval's, then the query's, in types Spark has."""
+    """Return the columns of a result row in types of Spark: first the interval's, then the query's."""
     return pa.schema([*HEAD, *(pa.field(field.name, plain_type(field.type)) for field in query)])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The nearest Arrow type that Spark has a name for; what never had a value is a string."""
+    """Return the nearest Arrow type that has a name in Spark; the type null becomes string."""
     types = pa.types
     if types.is_null(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
@@ -93,10 +93,10 @@ def _name(kind: pa.DataType) -> str:
 
 
 def result_rows(record: ResultRecord, table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows of one interval with exactly the columns of `schema`; columns it lacks are null.
+    """Return the rows of one interval with exactly the columns of `schema`; missing columns are null.
 
     Raises:
-        pa.ArrowException: a value does not fit the type the schema gives its column.
+        pa.ArrowException: a value does not fit the type of its column in the schema.
     """
     count = table.num_rows
     head = (

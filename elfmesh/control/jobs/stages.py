@@ -1,9 +1,10 @@
-"""Which version of a job an interval belongs to (D-16).
+"""Stages: which version of a job an interval belongs to (D-16).
 
-Owns the arithmetic of stages; the stages themselves are part of the terms. Pure.
+Owns pure functions on stages; the terms contain the stages.
 
-Invariants: stages ascend by their first interval; every interval belongs to exactly one, the last that begins
-at or before it. What was evaluated by another version than an interval's stage says is never part of it.
+Invariants: stages ascend by their first interval. Every interval belongs to exactly one stage, the last one
+that begins at or before it. An interval contains only contributions that were evaluated by its stage's
+version.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from elfmesh.control.jobs.terms import Stage, Terms
 from elfmesh.safeguards import safeguard
 
 STAGES_MAX = 8
-"""Versions known at a time; more changes than that within what is open have to wait."""
+"""Maximum number of stages; further changes of the version wait until intervals are closed."""
 
 KEPT = 2
-"""Versions kept though all their intervals are closed: the last one may be wanted back."""
+"""Minimum number of stages that are kept, because a user may restore the last version."""
 
 
 def stage_at(stages: Sequence[Stage], interval: int) -> Stage:
@@ -28,14 +29,14 @@ def stage_at(stages: Sequence[Stage], interval: int) -> Stage:
 
 @safeguard("version-fence")
 def valid_until(stages: Sequence[Stage], evaluated: int, start: int, stop: int) -> int:
-    at = max(start, stages[0].start)  # of older versions nothing is open
+    at = max(start, stages[0].start)  # older versions have no open intervals
     while at < stop and stage_at(stages, at).evaluated == evaluated:
         at = min((stage.start for stage in stages if stage.start > at), default=stop)
     return min(at, stop)
 
 
 def evaluations(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages at which agents evaluate something else than before; those without an interval are none."""
+    """Return the stages at which the evaluated version changes, without stages that have no interval."""
     kept: list[Stage] = []
     for stage, following in zip(stages, [*stages[1:], None], strict=True):
         empty = following is not None and following.start <= stage.start
@@ -45,7 +46,7 @@ def evaluations(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def differs_at(old: Sequence[Stage], new: Sequence[Stage], closed: int) -> int | None:
-    """The first interval from `closed` on that another version evaluates than before, if there is one."""
+    """Return the first interval from `closed` on whose evaluated version differs, if there is one."""
     points = sorted({closed, *(stage.start for stage in (*old, *new) if stage.start > closed)})
     return next(
         (at for at in points if stage_at(old, at).evaluated != stage_at(new, at).evaluated),
@@ -54,7 +55,7 @@ def differs_at(old: Sequence[Stage], new: Sequence[Stage], closed: int) -> int |
 
 
 def followed(stages: Sequence[Stage], following: Stage) -> tuple[Stage, ...]:
-    """The stages when another version follows; the newest of them stays, if only to come back."""
+    """Return the stages with a new version; the newest earlier one stays, because it may be restored."""
     *others, newest = stages
     kept = [stage for stage in others if stage.start < following.start]
     newest = replace(newest, start=min(newest.start, following.start))
@@ -62,14 +63,14 @@ def followed(stages: Sequence[Stage], following: Stage) -> tuple[Stage, ...]:
 
 
 def trimmed(older: Sequence[Stage], effective: int, closed: int) -> tuple[Stage, ...]:
-    """Earlier stages that may still be wanted: of open intervals, and the last one."""
+    """Return the earlier stages to keep: those of open intervals, and the last one."""
     ends = [*(stage.start for stage in older), effective][1:]
     needed = sum(end > closed for end in ends)
     return tuple(older[-max(needed, KEPT - 1) :])
 
 
 def reverted(terms: Terms) -> Terms | None:
-    """The terms without their newest version: those of a change that was never chosen."""
+    """Return the terms without their newest version, whose change was not chosen; None: it is the only one."""
     if not terms.older:
         return None
     *older, before = terms.older

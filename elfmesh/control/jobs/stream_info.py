@@ -1,4 +1,4 @@
-"""What an agent says of a stream it carries."""
+"""Description of a stream of an agent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """A stream this agent carries.
+    """A stream of this agent.
 
     Attributes:
         name: its name in FROM.
         format: "json", "combined", ...
-        columns: their names where the format fixes them, empty where they show only in the data.
-        arrow: the same with types, as a schema of Arrow IPC; b"" where there are none.
+        columns: names of its columns if the format fixes them, else empty.
+        arrow: the columns with their types, as a schema of Arrow IPC; b"" if the format does not fix them.
     """
 
     name: str
@@ -37,5 +37,5 @@ class StreamInfo:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns with their types, where the format fixes them."""
+        """The columns with their types; None if the format does not fix them."""
         return pa.ipc.read_schema(pa.py_buffer(self.arrow)) if self.arrow else None

@@ -1,6 +1,6 @@
-"""What a master, its members and its successor must agree on about a job: the roster and the marks.
+"""Terms of a job: the state on which a master, its members and its successor agree.
 
-Owns the shape of that knowledge; who may change it is the master's business.
+Owns these types. Only the master changes the terms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from elfmesh.machine import Contact, Count, Index
 
 
 class Participant(msgspec.Struct, frozen=True, array_like=True):
-    """An agent that works on a job: how to reach it and what people call it."""
+    """A member of a job: its contact and the name to show."""
 
     contact: Contact
     name: str
@@ -23,11 +23,11 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     """One numbered member.
 
     Attributes:
-        number: its bit in coverages; never used again for another.
-        contact: where it is.
-        name: what people call it.
-        start: first interval it is expected in.
-        until: first interval it is not expected in any more, None while it is a member.
+        number: its bit in coverages; it is never given to another member.
+        contact: its contact.
+        name: the name to show.
+        start: first interval in which it is expected.
+        until: first interval in which it is not expected any more; None while it is a member.
     """
 
     number: Count
@@ -38,13 +38,13 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True):
-    """One version of a job, and from where on it is in force (D-16).
+    """One version of a job and its first interval (D-16).
 
     Attributes:
-        start: its first interval; the next stage's is where it ends.
+        start: its first interval; it ends where the next stage starts.
         manifest: the version.
-        evaluated: the version by whose text agents evaluate records: an earlier one's where only the end of
-            the query has changed, so that what they hold goes on.
+        evaluated: the version with whose text agents evaluate records; it is an earlier one if only the final
+            part of the query has changed, so that agents keep their state.
     """
 
     start: Index
@@ -53,17 +53,17 @@ class Stage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
-    """How the last change of a job's version went.
+    """Result of the last change of a job's version.
 
     Attributes:
-        version: the new one.
-        replaces: the one before it.
-        state: what became of the agents' state: "keep", "warm up" or "reset".
-        effective: its first interval.
-        halted: why it was taken back by itself, "" if it was not.
-        bound: share of unusable records above which it is taken back.
-        usual: the share that the version before it had.
-        change: "undo" or "empty" if it was made by such a request, "" if by a text.
+        version: the new version.
+        replaces: the version before it.
+        state: what happens to the agents' state: "keep", "warm up" or "reset".
+        effective: first interval of the new version.
+        halted: why the master took it back; "" if it did not.
+        bound: share of unusable records above which the master takes it back.
+        usual: the share of unusable records of the version before it.
+        change: "undo" or "empty" if such a request caused the change; "" if a new text did.
     """
 
     version: Count
@@ -77,11 +77,11 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Numbering(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier numbering of a job's intervals, ended by an update; readers may still be behind in it.
+    """An earlier numbering of a job's intervals, which readers may not have read to its end.
 
     Attributes:
         incarnation: its name.
-        first: index of its first record, None if it is not known.
+        first: index of its first record; None if it is not known.
         latest: index of its last record.
     """
 
@@ -91,30 +91,30 @@ class Numbering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EARLIER_MAX = 32
-"""Earlier numberings that terms name; each is some 60 bytes in every copy of them."""
+"""Maximum number of earlier numberings in terms; each has some 60 bytes."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a master and its successor must agree on; also what every member knows.
+    """State on which a master, its members and its successor agree.
 
     Attributes:
         manifest: the newest version.
-        master: who closes intervals in this epoch.
-        epoch: the master's term.
-        version: of the roster, grows with each change.
+        master: master of this epoch.
+        epoch: term of the master.
+        version: version of the roster; it grows with each change.
         start: first interval of this incarnation.
-        closed: every interval below is closed.
-        paused: members do not read.
+        closed: first interval that is not closed.
+        paused: whether members do not read, because the user has paused the job.
         pauses: how often the job was paused or resumed.
         members: the roster.
-        acceptors: who votes in the job's control register, as far as known.
+        acceptors: voters in the job's control register, as far as known.
         effective: first interval of the newest version.
-        evaluated: see `Stage`; 0: its own text.
-        older: the versions before it, as long as one of their intervals may be open or they may come back.
-        rollout: how the last change of the version went, for people.
-        earlier: the numberings before this one, oldest first, as far as they had records.
-        given_in: (number, epoch): the roster's numbers from this one on were given in this epoch
-            (`roster.has_number`). An earlier release leaves it empty.
+        evaluated: see `Stage`; 0: its own version.
+        older: earlier versions that have open intervals or may be restored.
+        rollout: result of the last change of the version, for display.
+        earlier: numberings before this one that have records, oldest first.
+        given_in: (number, epoch): the epoch in which the numbers of the roster from this one on were given
+            (`roster.has_number`). Empty from an earlier release.
     """
 
     manifest: Manifest
@@ -135,11 +135,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     given_in: tuple[tuple[Count, Count], ...] = ()
 
     def numberings(self, first: int | None, latest: int | None) -> tuple[Numbering, ...]:
-        """What the next numbering of the results has before it.
+        """Return the earlier numberings of the next numbering.
 
         Args:
             first: index of the oldest record of the present numbering.
-            latest: index of its newest record, None if it has none.
+            latest: index of its newest record; None if it has none.
         """
         if latest is None:
             return self.earlier
@@ -148,6 +148,6 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All versions that are known, oldest first."""
+        """All known versions, oldest first."""
         newest = Stage(self.effective, self.manifest, self.evaluated or self.manifest.version)
         return (*self.older, newest)
