@@ -70,7 +70,7 @@ def trimmed(older: Sequence[Stage], effective: int, closed: int) -> tuple[Stage,
 
 
 def reverted(terms: Terms) -> Terms | None:
-    """Return the terms without their newest version, whose change was not chosen; None: it is the only one."""
+    """Return the terms without their newest version, whose change was not chosen; None: there is no other."""
     if not terms.older:
         return None
     *older, before = terms.older
