@@ -15,7 +15,6 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "checkpoints": ("state_targets", "checkpoints", ()),
     "frame-logs": ("disk_targets", "frame_logs", ()),
     "results-logs": ("disk_targets", "results_logs", ()),
-    "manifests": ("disk_targets", "manifests", ()),
     "identities": ("disk_targets", "identities", ()),
     "elf-ql": ("text_targets", "queries", ()),
     "configurations": ("text_targets", "configurations", ()),

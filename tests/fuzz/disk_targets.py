@@ -1,4 +1,4 @@
-"""What lies on the disk of an agent: frame logs, results logs, manifests, its identity."""
+"""What lies on the disk of an agent: frame logs, results logs, its identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
 from elfmesh.storage import framelog, frames, framescan
@@ -23,9 +22,8 @@ from elfmesh.storage.identity import IDENTITY_FILE, load_identity
 from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.storage import MemoryStorage
 from tests.fuzz.engine import DEAR, Harness, memory_directory
-from tests.fuzz.examples import examples
 from tests.fuzz.mutate import BYTES, PACKED, mutated, of
-from tests.fuzz.wire_targets import packed, repacked
+from tests.fuzz.wire_targets import repacked
 
 
 def frame_logs() -> Harness:
@@ -138,22 +136,6 @@ def results_logs() -> Harness:
                 path.unlink()
 
     return Harness("results-logs", "results logs on disk", generate, run, DEAR, around=around)
-
-
-def manifests() -> Harness:
-    """Canonical bytes of manifests, broken or with other values."""
-    values = examples(random.Random(3), (Manifest,), 8)
-    noise = of([packed(value) for value in values], (*BYTES, *PACKED))
-
-    def generate(rng: random.Random) -> bytes:
-        return noise(rng) if rng.random() < 0.4 else repacked(rng, rng.choice(values))
-
-    def run(data: bytes) -> None:
-        manifest = Manifest.from_canonical(data)
-        assert Manifest.from_canonical(manifest.canonical()) == manifest
-        assert isinstance(manifest.qualified, str)
-
-    return Harness("manifests", "canonical bytes of manifests", generate, run)
 
 
 def identities() -> Harness:

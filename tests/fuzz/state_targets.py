@@ -1,4 +1,4 @@
-"""What lies on disks and what carries records: partials, checkpoints, frame logs, results logs, manifests."""
+"""What lies on disks and what carries records: partials, checkpoints, frame logs, results logs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from elfmesh.cbt import CompressedBufferTree
 from elfmesh.cbt.codec.blocks import frame, read_block
 from elfmesh.control.answers import decode_body
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.protocol.messages_register import Prepare
 from elfmesh.errors import ConfigError, ProtocolError, QueryError
@@ -34,8 +33,6 @@ NOT_UTF8 = b"\xa3sh\xff"
 
 
 def test_text_that_is_not_utf8_is_refused_wherever_it_comes_from() -> None:
-    with pytest.raises(ProtocolError, match="manifest"):
-        Manifest.from_canonical(b"\x81\xa9namespace" + NOT_UTF8)
     with pytest.raises(ProtocolError, match="JSON"):
         decode_body(b'{"job": "\xff"}')
     record = b"\x81\xa3job" + NOT_UTF8

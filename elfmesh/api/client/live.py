@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
-from elfmesh.control.jobs.holds_table import HoldsTable
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.ql.engine.live import evaluate, parse_live
@@ -54,8 +53,11 @@ class ResultSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAnswer(HoldsTable):
+class LiveAnswer:
     """Result of a query over results; usable as a pyarrow table.
+
+    It has the methods of a table, `answer["hits"]` is a column, and `pyarrow.table(answer)`, pandas, polars
+    and DuckDB accept it.
 
     Attributes:
         table: the rows.
@@ -65,6 +67,17 @@ class LiveAnswer(HoldsTable):
 
     table: pa.Table
     of: tuple[dict[str, Any], ...]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in type(self).__slots__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.table, name)
+
+    def __getitem__(self, column: str | int) -> pa.ChunkedArray:
+        return self.table[column]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def query(

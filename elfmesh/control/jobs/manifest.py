@@ -14,9 +14,7 @@ from typing import Annotated, Protocol, TypeAlias
 import msgspec
 
 from elfmesh import ids
-from elfmesh.errors import ProtocolError
 from elfmesh.machine import Count, Id, Index
-from elfmesh.wire import UNREADABLE
 
 NAMESPACE = "default"
 """Namespace of a job whose name has no dot."""
@@ -33,7 +31,6 @@ Creator: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Incarnation: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]*\Z", max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
 _PACK = msgspec.msgpack.Encoder()
-_UNPACK: msgspec.msgpack.Decoder[Manifest]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,20 +91,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
                 del reported[name]
         return _PACK.encode(reported)
 
-    @classmethod
-    def from_canonical(cls, data: bytes) -> Manifest:
-        """Read `canonical` bytes.
 
-        Raises:
-            ProtocolError: anything else.
-        """
-        try:
-            return _UNPACK.decode(data)
-        except UNREADABLE as error:
-            raise ProtocolError(f"not a manifest: {error}") from None
-
-
-_UNPACK = msgspec.msgpack.Decoder(Manifest)
 _ADDED = ("asked", "resumed")
 """Fields that were added after the first release of wire version 1."""
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Manifest)}

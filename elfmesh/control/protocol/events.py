@@ -16,7 +16,7 @@ from elfmesh.control.jobs.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events_finalising import Finalise as Finalise
 from elfmesh.control.protocol.events_finalising import Finalised as Finalised
-from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
+from elfmesh.control.protocol.events_functions import FunctionsTried
 from elfmesh.control.protocol.events_programs import ProgramAttached as ProgramAttached
 from elfmesh.control.protocol.events_programs import ProgramGone as ProgramGone
 from elfmesh.control.protocol.events_programs import ProgramReported as ProgramReported
@@ -30,35 +30,24 @@ from elfmesh.control.protocol.events_results import LogInfo as LogInfo
 from elfmesh.control.protocol.events_results import LogRead as LogRead
 from elfmesh.control.protocol.events_results import MendLog as MendLog
 from elfmesh.control.protocol.events_results import ReadLog as ReadLog
-from elfmesh.machine import Effect, Event, Received, Send, Tick
+from elfmesh.machine import Effect, Event, Received, Tick
 from elfmesh.overlay.events import (
     Joined,
-    Lookup,
     LookupDone,
     PeerDown,
     PeerUp,
-    Probe,
     ProbeDone,
-    Route,
     RouteDelivered,
 )
 from elfmesh.srt.events import (
     Attached,
     BecameRoot,
     Collected,
-    Contribute,
     Delivered,
     Detached,
-    Hasten,
     LostRoot,
-    MulticastAnswer,
     PartsDropped,
-    Publish,
     PublishDone,
-    Recollect,
-    Release,
-    Subscribe,
-    Unsubscribe,
 )
 
 
@@ -304,37 +293,3 @@ INPUTS: tuple[type[Event], ...] = (
     Restored,
 )
 """Every event the control machine takes."""
-
-OUTPUTS: tuple[type[Effect], ...] = (
-    Send,
-    Lookup,
-    Probe,
-    Route,
-    MulticastAnswer,
-    Contribute,
-    Hasten,
-    Publish,
-    Recollect,
-    Release,
-    Subscribe,
-    Unsubscribe,
-    Reply,
-    ToProgram,
-    StartWorker,
-    StopWorker,
-    PauseWorker,
-    ResumeWorker,
-    ReleaseWorker,
-    Finalise,
-    Recompute,
-    TryFunctions,
-    Append,
-    KeepPage,
-    DeadLetter,
-    DropLog,
-    MendLog,
-    ReadLog,
-    Persist,
-    Left,
-)
-"""Every effect the control machine gives."""

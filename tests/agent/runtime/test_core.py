@@ -122,6 +122,5 @@ def test_every_effect_of_the_control_plane_has_a_reader_or_goes_out() -> None:
     core = AgentCore(Script(), Script(), Script())
     inside = {ov.Lookup, ov.Probe, ov.Route, srt.MulticastAnswer, srt.Contribute, srt.Hasten, srt.Publish}
     inside |= {srt.Recollect, srt.Release, srt.Subscribe, srt.Unsubscribe}
-    for kind in inside & set(ctl.OUTPUTS):
+    for kind in inside:
         assert core._readers[kind], kind
-    assert inside <= set(ctl.OUTPUTS)
