@@ -185,7 +185,7 @@ class Control:
             case Delivered():
                 message = self._unpacked(event.body)
                 if isinstance(message, Broadcast):
-                    self.programs.delivered(event, message)
+                    self.programs.on_broadcast(event, message)
                 else:
                     self._delivered(event, message)
             case LogDamaged():

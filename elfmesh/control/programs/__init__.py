@@ -1,1 +1,1 @@
-"""Programs beside agents: users' own processes, which an agent gives the paper's verbs (docs/programs.md)."""
+"""Programs: processes of users beside an agent, which use the paper's verbs (docs/programs.md)."""

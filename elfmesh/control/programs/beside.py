@@ -1,11 +1,12 @@
-"""The programs beside this agent: one process of each, what it is told and what it says.
+"""Programs beside this agent: the sessions of their processes.
 
-Owns the sessions of local programs, what was delivered to them and is not handled, and what this agent knows
-of each program: its master side, its term, how far it has come. Moves no bytes itself; runs no code of
-programs.
+Owns the sessions of local programs, the messages that were delivered to them and are not handled, and the
+state
+of each program: its master side, its term, its position in the results. Runs no code of programs.
 
-Invariants: a parcel is acknowledged only when its program has handled it; a multicast of a lower term than
-the highest heard of is refused; of an agent's two processes of one program, the newer stays.
+Invariants: a parcel is acknowledged only when its program has handled it. A multicast of a lower term than
+the highest known one is refused. If an agent has two processes of one program, the newer one replaces the
+other.
 
 Paper: ELF 2.4, Tables 1 and 2.
 """
@@ -42,19 +43,19 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import Attached, Delivered, Detached, MulticastAnswer, Subscribe, Unsubscribe
 
 KIND = "program"
-"""Of what is remembered on disk: how far a program has come."""
+"""Kind of the stored positions of programs."""
 
 PRESENT_S = 2.0
 PENDING_BYTES_MAX = 32 << 20
-"""Delivered to one program and not handled: more is left to those who send it again."""
+"""Maximum size of unhandled messages of one program; the sender repeats messages beyond it."""
 
 PENDING_MAX = 1024
 KNOWN_MAX = 1024
-"""Programs whose last multicast and master are remembered though no process is here."""
+"""Maximum number of programs whose state is kept without a process here."""
 
 GROUPS_MAX = 64
 PARENTS_MAX = 4096
-"""Trees whose parent is remembered: as many as a forest has."""
+"""Maximum number of trees whose parent is stored; a forest has as many."""
 
 
 _Name = tuple[bytes, int]
@@ -62,7 +63,7 @@ _Name = tuple[bytes, int]
 
 @dataclass(slots=True)
 class _Pending:
-    """A message a program has not handled: to whom that is to be said."""
+    """A message that a program has not handled; `origin` or `multicast` receives its acknowledgement."""
 
     nbytes: int
     origin: Contact | None = None
@@ -80,7 +81,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _Known:
-    """What this agent knows of a program."""
+    """State of a program at this agent."""
 
     session: _Session | None = None
     master: Contact | None = None
@@ -90,11 +91,11 @@ class _Known:
 
 
 class Programs:
-    """The part of the control machine that programs talk to.
+    """The programs beside one agent.
 
     Args:
-        context: clock and way out.
-        masters: ids of the jobs that are led here.
+        context: clock and effects.
+        masters: ids of the jobs that this agent leads.
     """
 
     def __init__(self, context: Context, masters: Mapping[bytes, object]) -> None:
@@ -106,18 +107,18 @@ class Programs:
         self._sessions: dict[int, bytes] = {}
 
     def restored(self, key: bytes, data: bytes) -> None:
-        """How far a program had come, as this agent's disk remembers."""
+        """Restore the position of a program from an earlier boot."""
         place = program_frames.read_place(data)
         if len(key) == ids.ID_BYTES and place is not None:
             known = self._of(key)
             known.place, known.term = place, place.term
 
-    # -- what the host says ----------------------------------------------------------------------------
+    # -- events of the host ----------------------------------------------------------------------------
 
     def host_reported(
         self, event: ProgramAttached | ProgramReported | ProgramGone | Attached | Detached
     ) -> None:
-        """Something happened beside this agent, or in a tree of its."""
+        """Handle an event of a local program or of a tree."""
         match event:
             case ProgramAttached():
                 self._attached(event)
@@ -129,7 +130,7 @@ class Programs:
             case Attached():
                 self._parents.pop(event.tree, None)
                 self._parents[event.tree] = event.parent
-                while len(self._parents) > PARENTS_MAX:  # no message says that a tree is gone
+                while len(self._parents) > PARENTS_MAX:  # no message reports the end of a tree
                     del self._parents[next(iter(self._parents))]
             case Detached():
                 self._parents.pop(event.tree, None)
@@ -156,7 +157,7 @@ class Programs:
         self._sessions[event.session] = key
         self._context.emit(Subscribe(ids.program_tree(key)))
         self._say_present(key, event.session)
-        if known.last is not None:  # what its forerunner may not have handled
+        if known.last is not None:  # the process before it may not have handled this
             self._deliver_multicast(known, known.last, None)
 
     def _gone(self, session: int) -> None:
@@ -183,7 +184,7 @@ class Programs:
 
     def _present(self, key: bytes, name: str, *, here: bool) -> None:
         known = self._known[key]
-        word = Present(
+        message = Present(
             key,
             self._context.me,
             self._context.name,
@@ -193,9 +194,9 @@ class Programs:
             known.term,
             known.place,
         )
-        self._context.route(ids.program_tree(key), word)
+        self._context.route(ids.program_tree(key), message)
 
-    # -- what a program says ---------------------------------------------------------------------------
+    # -- frames of a program ---------------------------------------------------------------------------
 
     def _reported(self, session: int, frame: program_frames.FromProgram) -> None:
         key = self._sessions[session]
@@ -253,31 +254,31 @@ class Programs:
         if session in self._sessions:
             self._context.emit(ToProgram(session, answer))
 
-    # -- what other agents say -------------------------------------------------------------------------
+    # -- messages of other agents ----------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
         return {
-            Present: lambda sender, message, payload: self.rendezvous.present(message),
-            Appointed: lambda sender, message, payload: self._appointed(message),
-            Parcel: lambda sender, message, payload: self._on_parcel(message, payload, self._parcel),
-            Receipt: lambda sender, message, payload: self.outbox.receipt(message, payload),
+            Present: lambda sender, message, payload: self.rendezvous.on_present(message),
+            Appointed: lambda sender, message, payload: self._on_appointed(message),
+            Parcel: lambda sender, message, payload: self._checked(message, payload, self._on_parcel),
+            Receipt: lambda sender, message, payload: self.outbox.on_receipt(message, payload),
         }
 
     def routed_handlers(self) -> Handlers:
         return {
-            Parcel: lambda sender, message, payload: self._on_parcel(
-                message, payload, self.rendezvous.parcel
+            Parcel: lambda sender, message, payload: self._checked(
+                message, payload, self.rendezvous.on_parcel
             ),
         }
 
-    def _on_parcel(self, message: Parcel, payload: bytes, take: Callable[[Parcel, bytes], None]) -> None:
+    def _checked(self, message: Parcel, payload: bytes, take: Callable[[Parcel, bytes], None]) -> None:
         if len(payload) > program_frames.MESSAGE_BYTES_MAX:
             self._context.stats["control.malformed"] += 1
         else:
             take(message, payload)
 
-    def delivered(self, event: Delivered, message: Broadcast) -> None:
-        """A multicast reached this agent; it is answered when the program has handled it."""
+    def on_broadcast(self, event: Delivered, message: Broadcast) -> None:
+        """Deliver a multicast to the program; the agent answers it when the program has handled it."""
         known = self._known.get(message.program)
         newest = known.last if known is not None else None
         if known is None or message.term < known.term or len(message.body) > program_frames.MESSAGE_BYTES_MAX:
@@ -302,7 +303,7 @@ class Programs:
         if not self._deliver(known, frame, pending) and answer is not None:
             self._context.emit(MulticastAnswer(*answer))
 
-    def _appointed(self, message: Appointed) -> None:
+    def _on_appointed(self, message: Appointed) -> None:
         known = self._known.get(message.program)
         if known is None or message.term < known.term:
             return
@@ -313,7 +314,7 @@ class Programs:
             role = program_frames.Role(master, message.term, message.name, known.place)
             self._context.emit(ToProgram(known.session.number, role))
 
-    def _parcel(self, message: Parcel, payload: bytes) -> None:
+    def _on_parcel(self, message: Parcel, payload: bytes) -> None:
         known = self._known.get(message.program)
         mine = known.session if known is not None else None
         if mine is not None and known is not None and self._concerns(mine, message):
@@ -350,7 +351,7 @@ class Programs:
         if mine is None:
             return False
         name = (frame.process, frame.number)
-        if name in mine.pending:  # again: only where to say that it is handled may be news
+        if name in mine.pending:  # repeated: only the receiver of the acknowledgement may be new
             mine.pending[name] = pending
             return True
         held = sum(each.nbytes for each in mine.pending.values())

@@ -1,8 +1,8 @@
-"""What the programs beside this agent have sent and no agent has acknowledged: sent again until one has.
+"""Outbox: parcels of the programs beside this agent, which are repeated until an agent acknowledges them.
 
-Owns the parcels of the local programs. A parcel is repeated under its name until a receipt comes, or its time
-is over; an agent that gets it twice knows it by its name, so that a program handles a message once in its
-life.
+Owns the parcels of the local programs. A parcel is repeated under its name (process, number) until a receipt
+arrives or its time-out is over. A receiver recognises a repeated parcel by its name, so that a process
+handles a message once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from elfmesh.machine import Contact
 
 AGAIN_S = 0.4
 AGAIN_MAX_S = 3.0
-"""Each time after twice as long, up to this: new parents and new masters are found within seconds."""
+"""First and longest pause between repetitions, which doubles; agents find new parents and masters in
+seconds."""
 
 OPEN_MAX = 512
 OPEN_BYTES_MAX = 32 << 20
-"""Parcels of one program under way; more are refused, not queued."""
+"""Maximum number and size of the parcels of one program under way; further ones are refused."""
 
 _Name = tuple[bytes, int]
 
@@ -41,9 +42,9 @@ class Outbox:
     """The parcels of the programs at this agent.
 
     Args:
-        context: clock and way out.
-        parents: tree -> this agent's parent in it.
-        answer: tells a session how its message ended.
+        context: clock and effects.
+        parents: this agent's parent by tree.
+        answer: sends a session the result of its message.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Outbox:
         self._open: dict[_Name, _Open] = {}
 
     def put(self, session: int, parcel: Parcel, payload: bytes, timeout_s: float) -> None:
-        """Send a parcel until it is acknowledged; the same name again changes nothing."""
+        """Send a parcel until it is acknowledged; a repeated name changes nothing."""
         name = (parcel.process, parcel.number)
         if name in self._open:
             return
@@ -68,8 +69,8 @@ class Outbox:
         self._open[name] = _Open(session, parcel, payload, over)
         self._send(name)
 
-    def receipt(self, message: Receipt, payload: bytes) -> None:
-        """A parcel has ended; late and repeated receipts are ignored."""
+    def on_receipt(self, message: Receipt, payload: bytes) -> None:
+        """End a parcel; late and repeated receipts are ignored."""
         answer = Answer(
             message.number,
             message.status,
@@ -81,7 +82,7 @@ class Outbox:
         self._end((message.process, message.number), answer)
 
     def drop(self, session: int) -> None:
-        """The program is gone, so its parcels are not sent again."""
+        """Drop the parcels of a process that has ended."""
         for name, waiting in list(self._open.items()):
             if waiting.session == session:
                 self._close(name)

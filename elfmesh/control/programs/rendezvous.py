@@ -1,14 +1,14 @@
-"""Where the processes of a program meet: the agent closest to the id of the program's tree.
+"""Rendezvous of a program: the agent closest to the id of the program's tree.
 
-Owns soft state only: who has said within `FORGET_S` that a process is there, and whom it has appointed master
-side. The agent that leads the job of the program's name comes first, then the one that is it already, then
-the agent closest to the job's id. Each appointment has a higher term than any that was heard of, so that what
-an older master side multicasts is refused.
+Owns soft state only: the agents that have reported a process within `FORGET_S`, and the master side that it
+has appointed. It appoints the agent that leads the job of the program's name, else the present master side,
+else the agent closest to the job's id. Each appointment has a higher term than all known ones, so that agents
+refuse multicasts of an earlier master side.
 
 Paper: ELF 2.4 ("given any application's name as a key, queries or results can be efficiently routed to that
-application's master"). Deviation: the master side is a process of the user's, and not every agent has one; so
-the rendezvous knows where it is and passes on what was routed to it. Two parts of a parted overlay appoint
-one each; what a program does to its job is decided by the job's master, which the register makes one.
+application's master"). Deviation: the master side is a process of the user, which not every agent has. The
+rendezvous therefore knows its agent and forwards parcels to it. Two parts of a partitioned overlay appoint
+one master side each; the job's only master decides about all requests of a program to its job.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
 FORGET_S = 7.0
-"""Three words missed: the agent is gone, or routes to another rendezvous."""
+"""Time after which an agent is forgotten; it has missed three `Present` messages, or has another
+rendezvous."""
 
 MULTICAST_S = 5.0
-"""How long the programs have to handle a multicast before the master side hears who has."""
+"""Time for the programs to handle a multicast before the master side receives the result."""
 
 PROGRAMS_MAX = 10_000
 DONE_MAX = 512
-"""Multicasts whose outcome is remembered, for those whose receipt was lost."""
+"""Number of multicasts whose receipts are stored, because a receipt may be lost."""
 
 HOPS_MAX = 64
 HANDLED = b"\x01"
@@ -56,7 +57,7 @@ class _Here:
 
 @dataclass(slots=True)
 class _Program:
-    """One program: who is there, and who is its master side since when it was last heard of."""
+    """One program: its agents, and its master side, whose last report arrived at `received_at`."""
 
     agents: dict[bytes, _Here] = field(default_factory=dict)
     master: Contact | None = None
@@ -67,10 +68,10 @@ class _Program:
 
 
 class ProgramRendezvous:
-    """The programs that meet at this agent.
+    """The programs of which this agent is the rendezvous.
 
     Args:
-        context: clock and way out.
+        context: clock and effects.
     """
 
     def __init__(self, context: Context) -> None:
@@ -78,15 +79,15 @@ class ProgramRendezvous:
         self._programs: OrderedDict[bytes, _Program] = OrderedDict()
         self._done: OrderedDict[tuple[bytes, int], Receipt | None] = OrderedDict()
 
-    # -- who is there ----------------------------------------------------------------------------------
+    # -- agents of a program ---------------------------------------------------------------------------
 
-    def present(self, message: Present) -> None:
-        """An agent has, or has no longer, a process of a program beside it."""
+    def on_present(self, message: Present) -> None:
+        """Store whether an agent has a process of a program, and appoint a master side if needed."""
         program = self._programs.get(message.program)
         if program is None:
             program = self._programs[message.program] = _Program()
             if message.master is not None and not self._context.is_gone(message.master.id):
-                # A new rendezvous goes on with whom the old one has appointed.
+                # A new rendezvous keeps the master side that the old one has appointed.
                 program.master, program.received_at = message.master, self._context.now
         self._programs.move_to_end(message.program)
         while len(self._programs) > PROGRAMS_MAX:
@@ -141,13 +142,13 @@ class ProgramRendezvous:
 
     def _tell(self, key: bytes, program: _Program, agent: Contact) -> None:
         if program.master is not None and program.term:
-            word = Appointed(key, program.master, program.master_name, program.term, program.place)
-            self._context.send(agent, word)
+            message = Appointed(key, program.master, program.master_name, program.term, program.place)
+            self._context.send(agent, message)
 
     # -- parcels ---------------------------------------------------------------------------------------
 
-    def parcel(self, message: Parcel, payload: bytes) -> None:
-        """A parcel was routed to the program: its master side is to have it, or it is to be multicast."""
+    def on_parcel(self, message: Parcel, payload: bytes) -> None:
+        """Forward a routed parcel to the master side, or multicast it."""
         program = self._programs.get(message.program)
         if program is None or program.master is None or message.hops >= HOPS_MAX:
             self._context.stats["program.nobody"] += 1  # its origin sends it again
@@ -178,10 +179,10 @@ class ProgramRendezvous:
         self._done[name] = None
         while len(self._done) > DONE_MAX:
             self._done.popitem(last=False)
-        word = Broadcast(message.program, *name, message.sender, message.term, payload)
+        broadcast = Broadcast(message.program, *name, message.sender, message.term, payload)
 
         def done(outcome: PublishDone | None) -> None:
-            if outcome is None:  # another agent is the root now: it is asked next
+            if outcome is None:  # another agent is the root now, and gets the repeated parcel
                 self._done.pop(name, None)
                 return
             handled = sum(body == HANDLED for _, body in outcome.answers)
@@ -190,7 +191,7 @@ class ProgramRendezvous:
                 self._done[name] = receipt
             self._context.send(message.origin, receipt)
 
-        self._context.publish(tree, word, MULTICAST_S, done)
+        self._context.publish(tree, broadcast, MULTICAST_S, done)
 
 
 def _is_rival(program: _Program, message: Present) -> bool:

@@ -1,8 +1,8 @@
-"""What goes into the control machine and what comes out of it.
+"""Events and effects of the control machine.
 
-Owns the words between the control plane and its host: requests of clients, the workers' seals, files. The
-words of the overlay and the trees are theirs; `INPUTS` and `OUTPUTS` name all that pass either way. The host
-carries out the effects of one job in the order they were given: an `Append` before the `ReadLog` behind it.
+Owns the types between the control machine and its host: requests of clients, contributions of workers, files.
+The overlay and the trees own theirs; `INPUTS` lists all events. The host carries out the effects of one job
+in order, for example an `Append` before a later `ReadLog`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from elfmesh.srt.events import (
 
 @dataclass(frozen=True, slots=True)
 class LocalStreams(Event):
-    """What this agent carries, its labels and lookup tables. Given at start, and again when it changes."""
+    """Streams, labels and lookup tables of this agent; sent at start and after each change."""
 
     streams: tuple[StreamInfo, ...]
     labels: tuple[tuple[str, str], ...] = ()
@@ -62,14 +62,14 @@ class LocalStreams(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest(Event):
-    """A client's question; answered by exactly one `Reply` with the same token.
+    """A client's request; the machine answers it with exactly one `Reply` with the same token.
 
     Attributes:
-        token: of the host, unique among the open requests.
+        token: number given by the host, unique among the open requests.
         verb: "apply", "list", "describe", "delete", "pause", "resume", "results", "schema", "offsets",
             "agents", "streams", "trees", "agent", "health".
         body: plain JSON values.
-        wall_us: wall-clock microseconds UTC, for people only.
+        wall_us: wall-clock microseconds UTC, for display only.
     """
 
     token: int
@@ -80,14 +80,14 @@ class ClientRequest(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClientGone(Event):
-    """Who sent a `ClientRequest` waits for its answer no more: what only reads is not asked for any more."""
+    """The client of a `ClientRequest` does not wait any more, so that a request that only reads ends."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Effect):
-    """The answer to a `ClientRequest`: an HTTP status, JSON values and raw data beside them."""
+    """The answer to a `ClientRequest`: an HTTP status, JSON values and raw data."""
 
     token: int
     status: int
@@ -97,11 +97,11 @@ class Reply(Effect):
 
 @dataclass(frozen=True, slots=True)
 class StartWorker(Effect):
-    """Evaluate this job from `start` on; no member contributes records of earlier intervals any more.
+    """Evaluate this job from `start` on; members do not contribute to earlier intervals any more.
 
-    Said again when the versions change: what was sealed by another version than its interval's is made again.
-    `stages`: which version evaluates from where on, below the first nothing is open; () where there never was
-    another version. `begun`: what the events of this worker carry.
+    The effect is repeated when the versions change; the worker then makes contributions again that another
+    version than that of their interval has evaluated. `stages` are the versions with open intervals, () if
+    there is only one. `begun` is repeated in the events of this worker.
     """
 
     manifest: Manifest
@@ -112,7 +112,7 @@ class StartWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class StopWorker(Effect):
-    """Stop evaluating this job and forget its frames."""
+    """Stop the worker of a job and delete its frames."""
 
     job: bytes
     incarnation: str
@@ -127,14 +127,14 @@ class PauseWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ResumeWorker(Effect):
-    """Go on reading from the kept position."""
+    """Continue reading for this job."""
 
     job: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseWorker(Effect):
-    """All below `stop` is settled, its revisions up to `received` as well: their frames are not needed."""
+    """Release the frames of the contributions below `stop`, and of the revisions up to number `received`."""
 
     job: bytes
     stop: int
@@ -143,12 +143,12 @@ class ReleaseWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Sealed(Event):
-    """The worker has nothing more for [start, stop) than these parts, one per partition of the job.
+    """The worker has sealed [start, stop); `parts` has the contributions per partition.
 
-    Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
-    one worker follow each other without a gap, beginning at `StartWorker.start`. `again`: sealed in an
-    earlier boot of this agent; those from before the start come first, with gaps: they are closed, and may
-    not be settled. `evaluated`: by whose text, see `Stage`. `begun`: see `StartWorker`; 0: by the newest.
+    Only partition 0 has counts (the others have zeros), so that no record is counted twice. The ranges of one
+    worker follow each other without a gap from `StartWorker.start` on. `again`: an earlier boot has sealed
+    the range; ranges before the start come first and may have gaps, because they are closed. `evaluated`: see
+    `Stage`. `begun`: see `StartWorker`; 0: the newest.
     """
 
     job: bytes
@@ -161,7 +161,7 @@ class Sealed(Event):
     begun: int = 0
 
     def within(self, start: int, stop: int) -> Sealed:
-        """As much of it as lies in [start, stop)."""
+        """Return the part in [start, stop)."""
         start, stop = max(start, self.start), min(stop, self.stop)
         if (start, stop) == (self.start, self.stop):
             return self
@@ -169,18 +169,18 @@ class Sealed(Event):
         return replace(self, start=start, stop=max(start, stop), parts=parts)
 
     def revised(self, revision: Revised) -> Sealed:
-        """With another contribution to one of its intervals."""
+        """Return the event with the contribution of a revision."""
         pairs = zip(self.parts, revision.parts, strict=True)
         return replace(self, parts=tuple(replaced(run, new) for run, (new,) in pairs))
 
 
 @dataclass(frozen=True, slots=True)
 class Revised(Event):
-    """Records came late for an interval that was sealed: its contribution is this one now, revision `rev`.
+    """Revision `rev` of a contribution, because late records arrived for a sealed interval.
 
-    `parts` has a part of one entry per partition; `added` is what it counts that the revision before did not.
-    `seq` numbers those of a worker, in order. `again`: of an earlier boot, without `parts`, told first.
-    `evaluated`, `begun`: as of `Sealed`.
+    `parts` has one entry per partition; `added` are the counts that the earlier revision does not have. `seq`
+    numbers the revisions of a worker in order. `again`: an earlier boot has made it; such events come first
+    and have no `parts`. `evaluated`, `begun`: see `Sealed`.
     """
 
     job: bytes
@@ -197,7 +197,7 @@ class Revised(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport(Event):
-    """Something about a worker that people should see: samples of unparsable lines, or why it stands."""
+    """Report of a worker for display: samples of unparsable lines, or the error that has stopped it."""
 
     job: bytes
     samples: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ class WorkerReport(Event):
 
 @dataclass(frozen=True, slots=True)
 class Recompute(Effect):
-    """Compute this agent's share of an interval again from its raw logs: for a thread, and slow."""
+    """Compute this agent's contribution to an interval again from its raw logs, in a thread."""
 
     token: int
     manifest: Manifest
@@ -215,7 +215,7 @@ class Recompute(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Recomputed(Event):
-    """The outcome of a `Recompute`: counts by bucket and one payload per partition, or why there are none."""
+    """The outcome of a `Recompute`: counts by bucket and one payload per partition, or an error."""
 
     token: int
     counts: tuple[int, ...] = ()
@@ -225,9 +225,9 @@ class Recomputed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter(Effect):
-    """Keep what an interval was closed without: this agent's partials, and the counts that go with them.
+    """Store a dead letter: a contribution of this agent that is not in a closed interval.
 
-    `unknown`: no agent can say any more whether it was closed without them.
+    `unknown`: whether no agent knows any more if the interval contains it.
     """
 
     manifest: Manifest
@@ -239,7 +239,7 @@ class DeadLetter(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Persist(Effect):
-    """Remember `data` under (kind, key) across restarts; b"" forgets it."""
+    """Store `data` under (kind, key) across restarts; b"" deletes it."""
 
     kind: str
     key: bytes
@@ -248,12 +248,12 @@ class Persist(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Left(Effect):
-    """Nothing is expected of this agent any more: it may end."""
+    """This agent has left all jobs and may end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored(Event):
-    """What `Persist` remembered and which results logs there are; given once, before anything else."""
+    """Data of `Persist` and results logs of earlier boots; the first event, sent once."""
 
     items: tuple[tuple[str, bytes, bytes], ...] = ()
     logs: tuple[LogInfo, ...] = ()
@@ -292,4 +292,4 @@ INPUTS: tuple[type[Event], ...] = (
     FunctionsTried,
     Restored,
 )
-"""Every event the control machine takes."""
+"""All events of the control machine."""

@@ -1,6 +1,6 @@
-"""The last step of an interval at its root, asked for and answered: it is heavy, so a thread does it.
+"""Effect and event of the last step of an interval at its master, which a thread executes.
 
-Owns the two shapes; `events` names them with all others.
+`events` exports them with all others.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from elfmesh.machine import Effect, Event
 
 @dataclass(frozen=True, slots=True)
 class Finalise(Effect):
-    """Merge an interval's payloads (per partition) and run the query's last steps: heavy, for a thread.
+    """Merge an interval's payloads (per partition) and evaluate the query's final part, in a thread.
 
     Attributes:
-        open: the sessions that are open before the interval, with `completeness` of its own: they are added
-            to. None: the rows are those of the payloads alone.
-        inputs: (input, start, rows) of the results of other jobs; without `parts`, all that the rows are made
-            of; with them, the newest ones that stand beside the records.
+        open: sessions that are open before the interval, which its records continue; None: the query has no
+            sessions.
+        completeness: completeness of the interval.
+        inputs: (input, start, rows) of the results of other jobs: without `parts` the only input, with
+            `parts` the side inputs.
     """
 
     job: bytes
@@ -35,13 +36,13 @@ class Finalise(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Finalised(Event):
-    """The rows of an interval as an Arrow IPC stream, or why there are none.
+    """The rows of an interval as an Arrow IPC stream, or an error.
 
     Attributes:
-        pages: of the rows, if they are too large to travel with their record: `rows` is the table of these.
-        open: the sessions that are open behind the interval.
-        completeness: the least of the intervals that may have had records of the sessions among the rows.
-        counts: of records, if there were `inputs`.
+        pages: pages of the rows, if they are too large for the record; `rows` is then their table.
+        open: sessions that are open after the interval.
+        completeness: lowest completeness of the intervals that may have records of the ended sessions.
+        counts: counts of records, if there were `inputs`.
     """
 
     job: bytes

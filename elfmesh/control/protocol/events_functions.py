@@ -1,4 +1,4 @@
-"""What the control machine and its host say to each other about the Python functions of a version."""
+"""Effect and event about the Python functions of a version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TryFunctions(Effect):
 
 @dataclass(frozen=True, slots=True)
 class FunctionsTried(Event):
-    """The outcome of a `TryFunctions`: why they cannot be evaluated here, "" if they can."""
+    """The outcome of a `TryFunctions`: why this agent cannot evaluate them; "" if it can."""
 
     token: int
     error: str = ""

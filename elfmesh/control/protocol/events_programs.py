@@ -1,4 +1,4 @@
-"""What goes into the control machine about programs beside this agent, and what comes out for them."""
+"""Events and effects about the programs beside this agent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from elfmesh.machine import Effect, Event
 
 @dataclass(frozen=True, slots=True)
 class ProgramAttached(Event):
-    """A process of a user's program is beside this agent now.
+    """A process of a user's program has connected to this agent.
 
     Attributes:
-        session: of the host, never used again.
-        name: "namespace/name" of the program, which is its job's.
-        creator: its job's.
-        process: one life of one process.
+        session: number given by the host; it is used once.
+        name: "namespace/name" of the program, which is the name of its job.
+        creator: creator of its job.
+        process: id of the process; it changes with each start.
     """
 
     session: int
@@ -27,7 +27,7 @@ class ProgramAttached(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProgramReported(Event):
-    """What a program beside this agent wants."""
+    """A frame of a program beside this agent."""
 
     session: int
     frame: FromProgram
@@ -35,14 +35,14 @@ class ProgramReported(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProgramGone(Event):
-    """Its process has ended, or lost its connection."""
+    """The process of a session has ended or lost its connection."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class ToProgram(Effect):
-    """For a program beside this agent."""
+    """A frame for a program beside this agent."""
 
     session: int
     frame: FromAgent

@@ -1,7 +1,4 @@
-"""Results logs: what the control machine wants of them, and what it is told.
-
-Owns the shapes; `events` names them with all others.
-"""
+"""Effects and events about results logs; `events` exports them with all others."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.machine import Effect, Event
 
 LOG_PAGE_BYTES_MAX = 4 << 20
-"""Records read from a results log at a time: bounds a reply and keeps a bulk lane moving."""
+"""Approximate size of the records that one read returns, so that replies do not block the bulk lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append(Effect):
-    """Add a record to the results log of a job; the same or a lower index again changes nothing.
+    """Add a record to the results log of a job; an index that is not above the last one changes nothing.
 
-    `first` is the first record that the job ever had, as far as the agent knows that the record comes from.
+    `first` is the index of the job's first record, as far as the sender of the record knows it.
     """
 
     job: bytes
@@ -30,7 +27,7 @@ class Append(Effect):
 
 @dataclass(frozen=True, slots=True)
 class KeepPage(Effect):
-    """Keep a page of the rows of an interval, durably, before its record is voted on; see `row_pages`."""
+    """Store a page of the rows of an interval durably, before the vote on its record; see `row_pages`."""
 
     job: bytes
     incarnation: str
@@ -40,9 +37,10 @@ class KeepPage(Effect):
 
 @dataclass(frozen=True, slots=True)
 class DropLog(Effect):
-    """Delete the results logs of a job, or set the present one aside and delete those before it.
+    """Delete the results logs of a job, or set the present one aside and delete earlier ones.
 
-    `retire`: the job goes on with another numbering, and readers may be behind in this one.
+    `retire`: set it aside, because the job continues with another numbering, and readers may still need this
+    one.
     """
 
     job: bytes
@@ -54,9 +52,9 @@ class ReadLog(Effect):
     """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes.
 
     Attributes:
-        incarnation: of the job; one that was set aside is read as well, and that of
-            another is as if it were not there. "": the present one.
-        digest: of a page of the rows of interval `start`, which is read instead of records; b"": none.
+        incarnation: incarnation of the log, which may be set aside; the log of another one is not read. "":
+            the present one.
+        digest: digest of a page of rows of interval `start` to read instead of records; b"": records.
     """
 
     token: int
@@ -73,18 +71,18 @@ class LogRead(Event):
     """The outcome of a `ReadLog`.
 
     Attributes:
-        token: of the question.
-        page: records and rows, as `pages.encode_page` writes them, or the page of rows that was asked for.
-        next: index to go on from; None if there was nothing.
-        earliest: first index held, None if the log is empty.
-        latest: last index held.
-        expired: highest index that retention has dropped, None if none was.
-        schema: serialised Arrow schema of the results so far, b"" while unknown.
-        partials: the same of the partial aggregates that are kept, b"" where none are.
-        error: why it could not be read, "" if it could.
-        first: index of the first record that the job ever had, None if it is not known.
-        hole: where records lack, from the first index up to and without the second, if the page ends there.
-        ended: the page has all that there is before `stop`, or before the hole.
+        token: token of the `ReadLog`.
+        page: records and rows, as `pages.encode_page` writes them, or the requested page of rows.
+        next: index from which to continue; None if the page is empty.
+        earliest: first index in the log; None if the log is empty.
+        latest: last index in the log.
+        expired: highest index that retention has deleted; None if it has deleted none.
+        schema: serialised Arrow schema of the results so far; b"" while unknown.
+        partials: the same of the stored partial aggregates; b"" if there are none.
+        error: why the log could not be read; "" if it could.
+        first: index of the job's first record; None if it is not known.
+        hole: missing records [first, second), if the page ends there.
+        ended: whether the page has all records before `stop`, or before the hole.
         lost: intervals of the log that are declared lost, first and last of each run.
     """
 
@@ -105,10 +103,10 @@ class LogRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """A results log found on disk.
+    """A results log on disk.
 
-    `holes`: where damage took records of it, in order. `pages`: index and digest of the row pages behind its
-    last record.
+    `holes` are the ranges of damaged records, in order. `pages` are index and digest of the row pages after
+    its last record.
     """
 
     job: bytes
@@ -121,14 +119,14 @@ class LogInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDamaged(Event):
-    """Records that were in a results log cannot be read any more."""
+    """Some records of a results log cannot be read any more."""
 
     log: LogInfo
 
 
 @dataclass(frozen=True, slots=True)
 class MendLog(Effect):
-    """Put a page of records into the hole of a results log that begins at `start`, and then at `stop`."""
+    """Fill the hole of a results log that begins at `start` with a page; the rest begins at `stop`."""
 
     job: bytes
     incarnation: str

@@ -1,7 +1,8 @@
-"""Which messages are fenced, and by what (D-5).
+"""Table of the fenced messages (D-5).
 
-Owns one line per fenced message: where it says its job and its epoch, what that epoch must be, and who learns
-that it is outdated. A message that is not listed has no fence. What a fence does is `election.fencing`'s.
+Owns one line per fenced message: its fields with the job and the epoch, what that epoch must be, and the
+agent that receives a newer epoch. A message that is not listed has no fence. `election.fencing` evaluates the
+table.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.machine import Contact, Message
 
 Handlers = dict[type[Message], Callable[[Contact, Any, bytes], None]]
-"""What a part does with each of its messages: by type, of the sender, the message and its payload."""
+"""Handlers of a component's messages by type; their arguments are the sender, the message and its payload."""
 
-Notified = Literal["sender", "master", "nobody"]
-"""Who learns the newer epoch: the sender of the message (of a multicast, no agent), or the master it
-names."""
+Notified = Literal["sender", "master", "none"]
+"""Agent that receives the newer epoch: the sender of the message (none for a multicast), or the master that
+the message names."""
 
 
 class By(Enum):
-    """What the epoch of a message must be."""
+    """Condition on the epoch of a message."""
 
-    EPOCH = "at least the highest seen of the job; a higher one ends an older term here"
-    EACH = "the same for each job of the message; outdated ones are left out"
-    LEARNED = "as for EPOCH, but the message is handled in any case"
+    EPOCH = "at least the highest known one of the job; a higher one ends an earlier term here"
+    EACH = "EPOCH for each job of the message; outdated ones are removed"
+    LEARNED = "as EPOCH, but the message is handled in any case"
     TERM = "the epoch of this agent's own term as the job's master"
 
 
@@ -41,10 +42,10 @@ class Fence(NamedTuple):
     by: By
     job: Callable[[Any], bytes]
     epoch: Callable[[Any], int]
-    notified: Notified = "nobody"
+    notified: Notified = "none"
 
 
-def _fence(by: By, job: str, epoch: str, notified: Notified = "nobody") -> Fence:
+def _fence(by: By, job: str, epoch: str, notified: Notified = "none") -> Fence:
     return Fence(by, attrgetter(job), attrgetter(epoch), notified)
 
 

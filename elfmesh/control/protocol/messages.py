@@ -1,11 +1,11 @@
-"""What agents say to each other about jobs.
+"""Messages between agents about jobs.
 
-Owns the messages about jobs and questions, the list of all with the tag "ctl.*" (others: `messages_parts`,
-`messages_succession`, `messages_safety`, `messages_versions`), and their packed form, which travels inside
-routed messages and multicasts. Refuses to know when they are sent.
+Owns the messages about jobs and requests, the list of all messages with the tag "ctl.*" (others:
+`messages_parts`, `messages_succession`, `messages_safety`, `messages_versions`), and their packed form, which
+routed messages and multicasts contain.
 
-Every message of a master carries its epoch: a lower one than the highest seen is refused (D-5). Every message
-can come twice, late or never; the receivers are idempotent and what matters is sent again.
+Every message of a master has its epoch, so that agents refuse messages of earlier epochs (D-5). Every message
+may arrive twice, late or never. Receivers are idempotent, and senders repeat what must arrive.
 
 Paper: ELF 2.3 (rendezvous, multicast), 2.4 and 3 (job builder, tracker, coordinator).
 """
@@ -31,13 +31,17 @@ from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
 
 HOPS_MAX = 3
-"""How often a request of a client is passed on from one agent to another."""
+"""Maximum number of agents that forward a request of a client."""
 
 
 class Submit(Message, frozen=True, tag="ctl.submit"):
-    """A job for the agent closest to its id, routed. `dry_run`: only ask. `update`: it runs already.
+    """Submission of a job, routed to the agent closest to its id.
 
-    `seen`: what the client has seen of the job (`requests.precondition`); "": an earlier version's.
+    Attributes:
+        dry_run: whether agents only check the text.
+        update: whether the job runs already.
+        seen: state of the job that the client has seen (`requests.precondition`); "": an earlier release's
+            client.
     """
 
     manifest: Manifest
@@ -51,16 +55,17 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
-    """A job runs on a stream: routed to the stream's rendezvous, and multicast by it to the stream hosts.
+    """A job runs over a stream: routed to the stream's rendezvous, which multicasts it to the member hosts.
 
     Attributes:
         manifest: the job.
-        master: who leads it.
-        epoch: the master's term.
-        version: of its roster.
-        start: first interval that founding members contribute.
-        wanted: the master wants the stream hosts' verdicts; otherwise it only reminds the rendezvous.
-        stream: whose rendezvous is told; a job over several is announced at each.
+        master: its master.
+        epoch: term of the master.
+        version: version of the roster.
+        start: first interval to which founding members contribute.
+        wanted: whether the master needs verdicts of the member hosts; otherwise it only reminds the
+            rendezvous.
+        stream: the stream; the master announces a job over several streams for each of them.
     """
 
     manifest: Manifest
@@ -73,7 +78,7 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
 
 
 class Verdict(Message, frozen=True, tag="ctl.verdict"):
-    """A stream host's answer to an `Announce`: it takes part, does not (labels), or cannot (`error`)."""
+    """A member host's answer to an `Announce`: it takes part, does not (labels), or cannot (`error`)."""
 
     participant: Participant
     takes_part: bool
@@ -81,7 +86,7 @@ class Verdict(Message, frozen=True, tag="ctl.verdict"):
 
 
 class Announced(Message, frozen=True, tag="ctl.announced"):
-    """The rendezvous to the master: who will take part, who cannot and why, how many carry the stream."""
+    """Rendezvous to master: the participants, the errors, and the number of member hosts of the stream."""
 
     job: Id
     epoch: Count
@@ -92,21 +97,21 @@ class Announced(Message, frozen=True, tag="ctl.announced"):
 
 
 class WhatRuns(Message, frozen=True, tag="ctl.what_runs"):
-    """A stream host of `stream` to its rendezvous, routed: which jobs are there?"""
+    """Member host to the rendezvous of a stream, routed: which jobs run?"""
 
     stream: str
     asker: Contact
 
 
 class Running(Message, frozen=True, tag="ctl.running"):
-    """The rendezvous' answer to `WhatRuns`."""
+    """The rendezvous's answer to `WhatRuns`."""
 
     stream: str
     jobs: tuple[Announce, ...]
 
 
 class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
-    """This incarnation of the job is over: routed to the rendezvous, sent to the holders of replicas."""
+    """This incarnation of the job has ended: routed to the rendezvous, and sent to agents with replicas."""
 
     job: Id
     stream: str
@@ -115,7 +120,7 @@ class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
 
 
 class Enroll(Message, frozen=True, tag="ctl.enroll"):
-    """A member to its master, or routed to the job: the newest roster it knows, where its worker began."""
+    """Member to master, or routed to the job: its newest roster, and the first interval of its worker."""
 
     job: Id
     incarnation: str
@@ -126,9 +131,9 @@ class Enroll(Message, frozen=True, tag="ctl.enroll"):
 
 
 class Leaving(Message, frozen=True, tag="ctl.leaving"):
-    """A member to the master: I go, and have sealed everything below `frontier`; which is my last interval?
+    """Member to master: it leaves and has sealed all intervals below `frontier`; which is its last one?
 
-    The roster says; who is not on it is told to stop.
+    The master answers with the roster, or with `Stop` if the agent is not on it.
     """
 
     job: Id
@@ -139,13 +144,13 @@ class Leaving(Message, frozen=True, tag="ctl.leaving"):
 
 
 class Roster(Message, frozen=True, tag="ctl.roster"):
-    """The master's terms, multicast to the members or sent to one of them."""
+    """The master's terms, multicast to the members or sent to one member."""
 
     terms: Terms
 
 
 class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
-    """A member has taken the roster `version` of this epoch."""
+    """Member to master: it has stored the roster `version` of this epoch."""
 
     job: Id
     epoch: Count
@@ -154,10 +159,10 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
 
 
 class Mark(Message, frozen=True, tag="ctl.mark"):
-    """Everything below `closed` is closed; multicast to the members.
+    """Closed watermark, multicast to the members: all intervals below `closed` are closed.
 
-    `lacks` says without whom, and `revised` with what in another revision than the first, complete for the
-    intervals from `lacked_from` on.
+    `lacks` lists the missing members and `revised` the revisions above 1, for the intervals from
+    `lacked_from` on.
     """
 
     job: Id
@@ -171,7 +176,7 @@ class Mark(Message, frozen=True, tag="ctl.mark"):
 
 
 class Stop(Message, frozen=True, tag="ctl.stop"):
-    """This incarnation of the job is over: members stop and forget it."""
+    """This incarnation of the job has ended, so that members stop."""
 
     job: Id
     incarnation: str
@@ -179,14 +184,14 @@ class Stop(Message, frozen=True, tag="ctl.stop"):
 
 
 class Fenced(Message, frozen=True, tag="ctl.fenced"):
-    """What you said is from a term that is over; this is the newest I know."""
+    """Answer to a message of an earlier epoch: the highest known epoch."""
 
     job: Id
     epoch: Count
 
 
 class Waiting(Message, frozen=True, tag="ctl.waiting"):
-    """A member to its master: I have sealed everything below `frontier` and it is not closed."""
+    """Member to master: it has sealed all intervals below `frontier`, and some are not closed."""
 
     job: Id
     epoch: Count
@@ -195,7 +200,7 @@ class Waiting(Message, frozen=True, tag="ctl.waiting"):
 
 
 class Rate(Message, frozen=True, tag="ctl.rate"):
-    """A member to its master: how many records an interval of mine usually has."""
+    """Member to master: its usual number of records per interval."""
 
     job: Id
     epoch: Count
@@ -204,7 +209,7 @@ class Rate(Message, frozen=True, tag="ctl.rate"):
 
 
 class Report(Message, frozen=True, tag="ctl.report"):
-    """A member to its master: what is worth showing to people."""
+    """Member to master: samples of unparsable lines, or an error, for display."""
 
     job: Id
     name: str
@@ -213,7 +218,7 @@ class Report(Message, frozen=True, tag="ctl.report"):
 
 
 class Ask(Message, frozen=True, tag="ctl.ask"):
-    """A client's question for a job's master, routed by the job's id and passed on to the master."""
+    """A client's request to a job's master, routed by the job's id and forwarded to the master."""
 
     verb: str
     job: Id
@@ -224,7 +229,7 @@ class Ask(Message, frozen=True, tag="ctl.ask"):
 
 
 class AskAll(Message, frozen=True, tag="ctl.ask_all"):
-    """A client's question for all agents, routed to the rendezvous of all."""
+    """A client's request to all agents, routed to the root of the tree of all agents."""
 
     verb: str
     body: bytes
@@ -233,7 +238,7 @@ class AskAll(Message, frozen=True, tag="ctl.ask_all"):
 
 
 class Question(Message, frozen=True, tag="ctl.question"):
-    """`AskAll` on its way down the tree of all agents; answered by JSON bytes."""
+    """The multicast of an `AskAll`; agents answer with JSON bytes."""
 
     verb: str
     body: bytes
@@ -287,9 +292,9 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(body: bytes) -> Message:
-    """The message of a body.
+    """Decode a packed message.
 
     Raises:
-        ProtocolError: anything but one of ours.
+        ProtocolError: the body is no message of this room.
     """
     return _CODEC.decode_header(body)

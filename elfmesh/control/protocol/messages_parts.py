@@ -1,7 +1,6 @@
-"""What a master and the roots of its job's trees say to each other about what the trees collect.
+"""Messages between a master and the roots of its job's trees.
 
-A job has a tree per partition; the master need not be the root of any. Owns the messages; refuses to know how
-a tree collects.
+A job has one tree per partition. The master may be the root of none of them.
 
 Paper: ELF 2.3, 3; partitions: the paper's WordCount.
 """
@@ -13,7 +12,7 @@ from elfmesh.srt.messages import Segment
 
 
 class PartRoot(Message, frozen=True, tag="ctl.part_root"):
-    """The master to the root of a partition's tree, routed: send me what you collect."""
+    """Master to the root of a partition's tree, routed: send the collected segments to the master."""
 
     job: Id
     partition: Count
@@ -23,7 +22,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
 
 
 class Part(Caused, frozen=True, tag="ctl.part"):
-    """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
+    """Root of a tree to the master: a collected segment; the payload has those of its entries in order."""
 
     job: Id
     partition: Count
@@ -32,7 +31,7 @@ class Part(Caused, frozen=True, tag="ctl.part"):
 
 
 class PartFault(Message, frozen=True, tag="ctl.part_fault"):
-    """The root of a partition's tree to the master: contributions of `coverage` cannot be merged."""
+    """Root of a partition's tree to the master: the contributions of `coverage` cannot be merged."""
 
     job: Id
     partition: Count
@@ -44,7 +43,7 @@ class PartFault(Message, frozen=True, tag="ctl.part_fault"):
 
 
 class PartAck(Message, frozen=True, tag="ctl.part_ack"):
-    """The master has the part `seq`."""
+    """Master to the root of a partition's tree: it has received the part `seq`."""
 
     job: Id
     partition: Count
@@ -52,7 +51,7 @@ class PartAck(Message, frozen=True, tag="ctl.part_ack"):
 
 
 class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
-    """The master to the root of a partition's tree: collect [start, stop) again, or wait no longer for it."""
+    """Master to the root of a partition's tree: collect [start, stop) again, or do not wait for it."""
 
     job: Id
     partition: Count

@@ -1,7 +1,7 @@
-"""What agents say to each other about the programs beside them.
+"""Messages between agents about the programs beside them.
 
-Owns the typed messages with the tags "ctl.program_*". Each can come twice, late or never: what matters is
-said again until a `Receipt` names it.
+Owns the messages with the tags "ctl.program_*". Each may arrive twice, late or never; a `Parcel` is repeated
+until a `Receipt` names it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from elfmesh.machine import Contact, Count, Id, Message
 
 
 class Present(Message, frozen=True, tag="ctl.program_present"):
-    """An agent to the rendezvous of a program, routed: a process of it is beside me, or is no longer.
+    """Agent to the rendezvous of a program, routed: whether a process of the program is beside the agent.
 
     Attributes:
-        program: its id, which is the id of the job of its name.
-        agent: who says so.
-        here: whether the process is there.
+        program: id of the program, which is the id of the job of its name.
+        agent: the sender.
+        here: whether the process is connected.
         leads: whether this agent leads the job of that id.
-        master: whom it takes for the agent of the master side.
-        term: highest it has heard of.
-        place: furthest it has heard of.
+        master: agent of the master side, as far as the sender knows.
+        term: highest known term.
+        place: highest known position.
     """
 
     program: Id
@@ -34,7 +34,7 @@ class Present(Message, frozen=True, tag="ctl.program_present"):
 
 
 class Appointed(Message, frozen=True, tag="ctl.program_appointed"):
-    """The rendezvous to the agents of a program: the master side is here, as of this term."""
+    """Rendezvous to the agents of a program: the agent of the master side in this term."""
 
     program: Id
     master: Contact
@@ -44,17 +44,17 @@ class Appointed(Message, frozen=True, tag="ctl.program_appointed"):
 
 
 class Parcel(Message, frozen=True, tag="ctl.program_parcel"):
-    """A message of a program on its way; its body is the payload.
+    """A message of a program; its body is the payload.
 
     Attributes:
-        program: whose it is for.
-        verb: how it travels: "send_to" from parent to parent, the others by way of the rendezvous.
-        origin: agent beside which the sender is.
-        sender: what people call that agent.
-        process, number: the message's name.
-        group: of a `send_to`.
-        term: of the master side that multicasts.
-        hops: agents it has passed.
+        program: id of the receiving program.
+        verb: "send_to" goes from parent to parent, the others go to the rendezvous.
+        origin: agent beside the sender.
+        sender: name of that agent.
+        process, number: name of the message.
+        group: group of a `send_to`.
+        term: term of the master side that multicasts.
+        hops: number of agents that have forwarded it.
     """
 
     program: Id
@@ -69,7 +69,7 @@ class Parcel(Message, frozen=True, tag="ctl.program_parcel"):
 
 
 class Receipt(Message, frozen=True, tag="ctl.program_receipt"):
-    """How a parcel ended, to its origin; what its handler returned is the payload."""
+    """Result of a parcel, sent to its origin; the payload is the return value of its handler."""
 
     process: Process
     number: Count
@@ -80,7 +80,7 @@ class Receipt(Message, frozen=True, tag="ctl.program_receipt"):
 
 
 class Broadcast(Message, frozen=True, tag="ctl.program_broadcast"):
-    """A multicast of a program's master side, on the tree of its agents; (term, number) grows."""
+    """A multicast of a program's master side in the tree of its agents; (term, number) grows."""
 
     program: Id
     process: Process

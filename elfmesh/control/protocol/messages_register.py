@@ -1,7 +1,7 @@
-"""What proposers and acceptors of control registers say to each other.
+"""Messages between the proposers and acceptors of control registers.
 
-Owns the shapes only; `register_acceptor.py` and `register_proposer.py` speak. The tail of a value, which is
-the records closed last, is the payload of the message that carries the value.
+`register.acceptor` and `register.proposer` send them. The tail of a value, the records closed last, is the
+payload of the message with the value.
 
 Paper: CASPaxos (Rystsov 2018) 2.2: prepare, promise, accept, confirmation, conflict.
 """
@@ -17,18 +17,18 @@ from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 
 
 class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
-    """Promise to accept nothing below this ballot, and say what you have accepted.
+    """Proposer to acceptor: promise to accept no lower ballot, and return the accepted value.
 
     Attributes:
-        job: whose register.
-        ballot: of the attempt.
-        founds: the sender creates a register of which it is the only acceptor.
-        generation: of the register that is changed: what was voted on in an earlier one is void, and who
+        job: job of the register.
+        ballot: ballot of the attempt.
+        founds: whether the sender creates a register of which it is the only acceptor.
+        generation: generation of the register. Votes of earlier generations are void, and an acceptor that
             knows a later one promises nothing.
-        floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises no other
-            sender anything that it has no vote on.
-        boot: the newest in which the sender has seen an answer of the acceptor, 0 if it has seen none.
-        votes: given by the acceptor until then. One that knows fewer has gone back in time.
+        floors: whether the sender evaluates `Promised.floor`. To another sender, an acceptor that has
+            forgotten votes promises nothing for a register on which it has no vote.
+        boot: newest boot of the acceptor from which the sender has an answer; 0: none.
+        votes: number of votes in that answer. An acceptor with fewer votes has lost some.
     """
 
     job: Id
@@ -41,17 +41,18 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
 
 
 class Promised(Message, frozen=True, tag="ctl.promised"):
-    """An acceptor has promised.
+    """Acceptor to proposer: it has promised.
 
     Attributes:
-        job: whose register.
-        ballot: promised.
+        job: job of the register.
+        ballot: the promised ballot.
         accepted: ballot of `value`.
-        value: accepted last, None if nothing was; the payload is its tail.
-        terms: what the acceptor holds for a successor.
+        value: value that was accepted last, None if there is none; the payload is its tail.
+        terms: the acceptor's terms of the job, for a successor.
         latest: last record of the acceptor's copy of the results log.
-        votes: given by the acceptor in all; 0: it does not count them.
-        floor: without a value: a vote up to here may be forgotten, since its job was over (`ended.py`).
+        votes: number of all votes of the acceptor; 0: it does not count them.
+        floor: without a value, the highest ballot of a vote that the acceptor may have forgotten, because its
+            job had ended (`ended.py`).
     """
 
     job: Id
@@ -65,17 +66,17 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
 
 
 class Accept(Caused, frozen=True, tag="ctl.accept"):
-    """Accept this value; the payload is its tail.
+    """Proposer to acceptor: accept a value; the payload is its tail.
 
     Attributes:
-        job: whose register.
-        ballot: of the value.
-        value: to be accepted.
-        settled: ballot of the value that was chosen before this one by the same proposer.
-        terms: what a successor needs, if the acceptor may lack it.
-        sources: who has the records before the tail, if the acceptor lacks them.
-        boot: as of `Prepare`.
-        votes: as of `Prepare`.
+        job: job of the register.
+        ballot: ballot of the value.
+        value: the value.
+        settled: ballot of the earlier value of the same proposer, which was chosen.
+        terms: terms for a successor, if the acceptor may lack them.
+        sources: agents with the records before the tail, if the acceptor lacks them.
+        boot: see `Prepare`.
+        votes: see `Prepare`.
     """
 
     job: Id
@@ -89,12 +90,12 @@ class Accept(Caused, frozen=True, tag="ctl.accept"):
 
 
 class Accepted(Caused, frozen=True, tag="ctl.accepted", omit_defaults=True):
-    """An acceptor has accepted; it promises the ballot that follows to the same proposer.
+    """Acceptor to proposer: it has accepted, and promises the following ballot to the same proposer.
 
     Attributes:
-        job: whose register.
-        ballot: of the value.
-        votes: as of `Promised`.
+        job: job of the register.
+        ballot: ballot of the value.
+        votes: see `Promised`.
     """
 
     job: Id
@@ -103,11 +104,11 @@ class Accepted(Caused, frozen=True, tag="ctl.accepted", omit_defaults=True):
 
 
 class Outdated(Message, frozen=True, tag="ctl.outdated"):
-    """A proposer to an acceptor: your answer is older than another one that I have seen of your id.
+    """Proposer to acceptor: the acceptor's answer is older than another one from its id.
 
     Attributes:
-        boot: in which the other answer was given.
-        votes: given until then.
+        boot: boot of the other answer.
+        votes: number of votes in the other answer.
     """
 
     since: ClassVar[int] = 3
@@ -117,15 +118,15 @@ class Outdated(Message, frozen=True, tag="ctl.outdated"):
 
 
 class Conflict(Message, frozen=True, tag="ctl.conflict", omit_defaults=True):
-    """An acceptor refuses `ballot`: it has promised another, or it is `behind` and cannot vouch for it.
+    """Acceptor to proposer: it refuses `ballot`.
 
     Attributes:
-        job: whose register.
-        ballot: refused.
-        promised: by the acceptor.
-        behind: it lacks records or terms.
-        lost_at: it has lost its votes; the boot of the agent that has found the loss.
-        superseded: it knows a later generation of the job, and votes in this one no more.
+        job: job of the register.
+        ballot: the refused ballot.
+        promised: ballot that the acceptor has promised.
+        behind: whether it lacks records or terms.
+        lost_at: boot in which the acceptor found that it has lost its votes; None: it has not.
+        superseded: whether it knows a later generation of the job, so that it does not vote in this one.
     """
 
     job: Id
@@ -137,13 +138,13 @@ class Conflict(Message, frozen=True, tag="ctl.conflict", omit_defaults=True):
 
 
 class Resign(Message, frozen=True, tag="ctl.resign"):
-    """An acceptor to the master of a job: I go for good; let another vote in my place.
+    """Acceptor to the master of a job: it leaves for good, and another agent must replace it as a voter.
 
     Attributes:
-        job: whose register.
-        incarnation: of the job.
-        voter: who goes.
-        last: nothing else holds it: if no agent can replace it, the others vote alone.
+        job: job of the register.
+        incarnation: incarnation of the job.
+        voter: the acceptor that leaves.
+        last: whether it waits only for this; if no agent can replace it, the register continues without it.
     """
 
     job: Id
@@ -153,14 +154,14 @@ class Resign(Message, frozen=True, tag="ctl.resign"):
 
 
 class Resigned(Message, frozen=True, tag="ctl.resigned"):
-    """The answer to `Resign`, once the register has settled without the acceptor."""
+    """The answer to `Resign`, sent when the register has settled without the acceptor."""
 
     job: Id
     incarnation: str
 
 
 class Departed(Message, frozen=True, tag="ctl.departed"):
-    """An agent to all it has met: I have left for good, and am none of those of which most must be there."""
+    """Agent to all known agents: it has left for good, and does not count towards the majority of agents."""
 
     since: ClassVar[int] = 2
 

@@ -1,7 +1,7 @@
-"""What agents say to each other so that nothing is lost and everything can be checked.
+"""Messages about verification, copies and outcomes.
 
-Owns the messages of verification (`verify`), of contributions that peers keep (`copy_store`, `copy_sender`)
-and of what became of contributions (`outcomes`, `accounting`).
+Owns the messages of verification (`verification`), of copies of contributions (`copy_store`, `copy_sender`)
+and of the outcomes of contributions (`outcomes`, `accounting`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from elfmesh.srt.messages import SegmentEntry
 
 
 class Verify(Message, frozen=True, tag="ctl.verify"):
-    """A master to a member: compute this interval again from your raw logs."""
+    """Master to member: compute the contribution to this interval again from the raw logs."""
 
     manifest: Manifest
     epoch: Count
@@ -23,7 +23,7 @@ class Verify(Message, frozen=True, tag="ctl.verify"):
 
 
 class Verified(Message, frozen=True, tag="ctl.verified"):
-    """The answer to `Verify`; the payload is one part of `sizes` per partition."""
+    """The answer to `Verify`; the payload has a part per partition, with these `sizes`."""
 
     job: Id
     token: Count
@@ -34,13 +34,16 @@ class Verified(Message, frozen=True, tag="ctl.verified"):
 
 
 class Keep(Message, frozen=True, tag="ctl.keep"):
-    """A member to a peer: keep this contribution until its intervals are closed.
+    """Member to peer: store a copy of a contribution until its intervals are closed.
 
-    `parts` has the entries of each partition; the payload is theirs in this order. `member` is whose it is:
-    a master that died young may have given its number to another as well. `evaluated`: see `terms.Stage`.
-    `epoch` is that of the term in which it was contributed first, `rev` counts the revisions of all its
-    intervals: a copy of a later term, or with more revisions in the same, replaces the one before. Another
-    version of the job may begin with a term, so that what it says of an interval has fewer revisions.
+    Attributes:
+        member: id of the member, because a master that died early may have given its number to two members.
+        parts: entries per partition; the payload has those of the entries in this order.
+        evaluated: see `terms.Stage`.
+        rev: number of revisions of all its intervals.
+        epoch: epoch of the term in which it was contributed first. A copy of a later term, or with more
+            revisions in the same term, replaces an earlier copy. A later term may have another version of the
+            job, and its copy fewer revisions.
     """
 
     job: Id
@@ -56,7 +59,7 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
 
 
 class Kept(Message, frozen=True, tag="ctl.kept"):
-    """The peer has the contribution that begins at `start`, of a term, with `rev` revisions, on its disk."""
+    """Peer to member: it has stored the copy that begins at `start`, of this term, with `rev` revisions."""
 
     job: Id
     incarnation: str
@@ -67,10 +70,10 @@ class Kept(Message, frozen=True, tag="ctl.kept"):
 
 
 class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
-    """The master, multicast: agents that keep contributions of these members from `start` on send them to me.
+    """Master to the members, multicast: send the master the copies of these members from `start` on.
 
-    `members` is the bitmap of all their numbers and empty if there is one; `number` is the first. An agent
-    that does not know `members` answers for the first one.
+    `members` is the bitmap of their numbers, empty if there is only one; `number` is the first. An agent of a
+    release without `members` answers for the first one.
     """
 
     job: Id
@@ -83,7 +86,7 @@ class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
 
 
 class KeptCopy(Message, frozen=True, tag="ctl.kept_copy"):
-    """The answer to `Surrender`, with the payload of the copy."""
+    """The answer to `Surrender`: one copy with its payload."""
 
     epoch: Count
     copy: Keep
@@ -105,10 +108,10 @@ class Revisions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
-    """A member to its master: is what I contributed under `number` to these closed intervals inside?
+    """Member to master: which of these closed intervals contain the contribution of `number`?
 
-    `epoch` is that of the roster that gives the member this number, 0 if an earlier release asks. A master of
-    another epoch does not answer, because an agent may have another number on its roster.
+    `epoch` is the epoch of the roster that gave the member this number; 0 from an earlier release. A master of
+    another epoch sends its roster instead of an answer, because another agent may have the number on it.
     """
 
     job: Id
@@ -119,16 +122,16 @@ class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
 
 
 class Fates(Message, frozen=True, tag="ctl.fates"):
-    """The answer to `AskFates`, as far as it is known now.
+    """The answer to `AskFates`, as far as the master knows it now.
 
     Attributes:
-        job: its id.
-        incarnation: of the job.
-        number: whose contributions.
-        inside: closed with the contribution, in the revision of `revs`.
-        outside: closed without it.
-        unknown: the results log does not hold these any more.
-        revs: one for each of `inside`.
+        job: id of the job.
+        incarnation: incarnation of the job.
+        number: number of the member.
+        inside: intervals that contain the contribution, in the revision in `revs`.
+        outside: intervals that were closed without it.
+        unknown: intervals that the results log does not contain any more.
+        revs: one revision for each of `inside`.
     """
 
     job: Id

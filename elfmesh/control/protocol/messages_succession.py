@@ -1,8 +1,8 @@
-"""What agents say to each other so that a job outlives its master: who knows it, who has its records.
+"""Messages of the succession of masters: terms queries, replicas and pages of the results log.
 
-Owns the messages; refuses to know who may lead: the control register decides.
+The control register elects a master; these messages only transfer the state of a job.
 
-Paper: ELF 3 (a job's master fails, the agent closest to its id goes on).
+Paper: ELF 3 (a job's master fails, the agent closest to its id continues).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from elfmesh.machine import Count, Id, Index, Message
 
 
 class Inquire(Message, frozen=True, tag="ctl.inquire"):
-    """The new root of a job's tree to the agents closest to it: what do you know of it?"""
+    """Terms query: new root of a job's tree to the agents closest to the job's id."""
 
     job: Id
     token: Count
@@ -23,11 +23,12 @@ class Known(Message, frozen=True, tag="ctl.known"):
     """The answer to `Inquire`.
 
     Attributes:
-        terms: None if nothing is known.
-        leads: the answering agent leads the job.
-        epoch: the highest it has seen of it, in any incarnation.
-        lost_votes: the answering agent has lost its votes: it shall not vote first on a job.
-        ended: the value by which the job is over, if the answering agent has accepted it.
+        terms: terms of the job at the sender; None: it has none.
+        latest: last record of the sender's copy of the results log.
+        leads: whether the sender leads the job.
+        epoch: highest epoch of the job that the sender knows, of any incarnation.
+        lost_votes: whether the sender has lost its votes, so that it must not be a first acceptor.
+        ended: the value that ended the job, if the sender has accepted it.
     """
 
     job: Id
@@ -41,9 +42,9 @@ class Known(Message, frozen=True, tag="ctl.known"):
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):
-    """The master to the agents closest to the job and those that vote on it: what a successor needs.
+    """Master to the voters and the agents closest to the job's id: state for a successor.
 
-    `latest`: an acceptor completes its copy of the records up to here; None to who need not have one.
+    `latest` is the last record to which a voter completes its copy of the log; None for other agents.
     """
 
     terms: Terms
@@ -51,9 +52,9 @@ class Replica(Message, frozen=True, tag="ctl.replica"):
 
 
 class Fetch(Message, frozen=True, tag="ctl.fetch"):
-    """Send me your records of this incarnation with an index above `after` and, if given, below `until`.
+    """Request for records of an incarnation with an index above `after` and, if given, below `until`.
 
-    `part`: no record, but the page of rows of interval `after` that has this digest.
+    `part`: digest of a page of rows of interval `after`, to send instead of records.
     """
 
     job: Id
@@ -65,14 +66,14 @@ class Fetch(Message, frozen=True, tag="ctl.fetch"):
 
 
 class Page(Message, frozen=True, tag="ctl.page"):
-    """Records in answer to `Fetch` (the payload).
+    """The answer to `Fetch`; the payload is a page of records.
 
     Attributes:
-        done: there are no more now.
-        hole: the sender's own log lacks records from the first index up to the second, which is why the page
-            ends there.
-        first: index of the first record that the job ever had, None if the sender does not know it.
-        part: digest of the page of rows that was asked for and is the payload; without one it is not here.
+        done: whether there are no more records now.
+        first: index of the job's first record; None if the sender does not know it.
+        hole: records [first, second) that the sender's log lacks, so that the page ends there.
+        part: digest of the requested page of rows, which is the payload; an empty payload: the sender lacks
+            it.
     """
 
     job: Id
@@ -85,7 +86,7 @@ class Page(Message, frozen=True, tag="ctl.page"):
 
 
 class Handover(Message, frozen=True, tag="ctl.handover"):
-    """The old root of a job's tree to the new one: lead it from here, I have stopped closing intervals."""
+    """Old root of a job's tree to the new one: lead the job; the old master has stopped closing intervals."""
 
     terms: Terms
     latest: Index | None

@@ -1,6 +1,6 @@
-"""What a master and its members say to each other before a job changes its version (D-16).
+"""Messages before a change of a job's version (D-16).
 
-Owns the messages of the rehearsal; what follows travels in rosters.
+The master then sends the change in rosters.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from elfmesh.machine import Count, Id, Index, Message
 
 
 class Rehearse(Message, frozen=True, tag="ctl.rehearse"):
-    """The master to the members, multicast: check this version, which may follow (D-16's prepare)."""
+    """Master to the members, multicast: check this version, which may follow (D-16's prepare)."""
 
     manifest: Manifest
     epoch: Count
 
 
 class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
-    """The answer: how far this member has sealed, whether it would take part, why it cannot (`error`)."""
+    """The answer: the member's frontier, whether it takes part in the version, or why it cannot (`error`)."""
 
     member: Id
     frontier: Index | None
@@ -28,9 +28,9 @@ class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
 
 
 class Coming(Message, frozen=True, tag="ctl.coming"):
-    """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its stream hosts.
+    """A client submits a job over `stream`: routed to the stream's rendezvous, multicast to the member hosts.
 
-    Agents that have not loaded the engine begin to: all at a time, not one behind the other.
+    The agents load the engine if they have not, all at the same time.
     """
 
     since: ClassVar[int] = 2

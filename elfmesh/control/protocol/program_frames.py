@@ -1,8 +1,7 @@
-"""What a program and the agent it is attached to say to each other, one msgpack value a frame.
+"""Frames between a program and the agent beside it: one msgpack value per frame.
 
-Owns the frames and their limits; knows no socket. A name of a message is the process that sent it (20 random
-bytes, one life of one process) and that process's own number: an agent that sees a name twice sees one
-message.
+Owns the frames and their limits. The name of a message is the id of the sending process (20 random bytes per
+start) and the process's number of the message. An agent recognises a repeated message by its name.
 
 Paper: ELF 2.4, Tables 1 and 2.
 """
@@ -18,30 +17,30 @@ from elfmesh.machine import Count, Id
 from elfmesh.wire import UNREADABLE
 
 MESSAGE_BYTES_MAX = 512 << 10
-"""Of one message of a program: a multicast is kept by every agent of the tree, many times over."""
+"""Maximum size of one message of a program, because every agent of the tree stores a multicast."""
 
 FRAME_BYTES_MAX = MESSAGE_BYTES_MAX + (16 << 10)
 TEXT_MAX = 4 << 10
 
 Process: TypeAlias = Id
-"""One life of one process."""
+"""Id of a process; it changes with each start."""
 
 Body: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
 Group: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Verb: TypeAlias = Literal["route", "send_to", "multicast"]
 Status: TypeAlias = Literal["ok", "failed", "root", "fenced", "silent", "busy"]
-"""How a message ended: handled; its handler raised; the root has no parent; another process is the
-master side; no agent has answered in time; too much is under way."""
+"""Result of a message: handled; its handler raised an error; the sender is the root and has no parent;
+another process is the master side; no answer in time; too many messages are under way."""
 
 
 class ResultPosition(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """How far the master side has come with the job's results: the greatest of those told counts.
+    """Position of the master side in the job's results; the greatest reported one is valid.
 
     Attributes:
-        term: of the master side that says so.
-        count: grows within a term.
-        text: what the program's library makes of it.
+        term: term of the reporting master side.
+        count: number that grows within a term.
+        text: position in the format of the program's library.
     """
 
     term: Count = 0
@@ -54,13 +53,13 @@ NOWHERE = ResultPosition()
 
 
 class Say(msgspec.Struct, frozen=True, tag="say"):
-    """A program: bring this to whom the verb means.
+    """Program to agent: send a message.
 
     Attributes:
-        number: of this message, by this process.
+        number: number of the message, given by the process.
         target: "namespace/name" of a program (route), a group (send_to), "" (multicast).
-        creator: of the program that is meant.
-        timeout_s: after which the answer is "silent".
+        creator: creator of the target program.
+        timeout_s: time after which the answer is "silent".
     """
 
     number: Count
@@ -72,13 +71,13 @@ class Say(msgspec.Struct, frozen=True, tag="say"):
 
 
 class Join(msgspec.Struct, frozen=True, tag="join"):
-    """A program: be a vertex of this group's tree."""
+    """Program to agent: join the tree of a group."""
 
     group: Group
 
 
 class Handled(msgspec.Struct, frozen=True, tag="handled"):
-    """A program: the message of this name was handled, or could not be."""
+    """Program to agent: the program has handled a message, or its handler has failed."""
 
     process: Process
     number: Count
@@ -87,13 +86,13 @@ class Handled(msgspec.Struct, frozen=True, tag="handled"):
 
 
 class Reached(msgspec.Struct, frozen=True, tag="reached"):
-    """The master side: results up to here are handled."""
+    """Master side to agent: it has handled the results up to a position."""
 
     place: ResultPosition
 
 
 class Role(msgspec.Struct, frozen=True, tag="role"):
-    """The agent: who is the master side now, and how far it has come."""
+    """Agent to program: the present master side and its position."""
 
     master: bool
     term: Count
@@ -102,14 +101,14 @@ class Role(msgspec.Struct, frozen=True, tag="role"):
 
 
 class Deliver(msgspec.Struct, frozen=True, tag="deliver"):
-    """The agent: a message for the program, again and again until it is `Handled`.
+    """Agent to program: a message, repeated until it is `Handled`.
 
     Attributes:
-        process, number: its name.
-        verb: by which it was sent.
-        sender: the agent beside which its sender is.
-        group: of a `send_to`.
-        term: of the master side; of multicasts, (term, number) grows.
+        process, number: name of the message.
+        verb: verb with which it was sent.
+        sender: name of the agent beside its sender.
+        group: group of a `send_to`.
+        term: term of the master side; (term, number) of multicasts grows.
     """
 
     process: Process
@@ -122,7 +121,7 @@ class Deliver(msgspec.Struct, frozen=True, tag="deliver"):
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
-    """The agent: how the program's message `number` ended."""
+    """Agent to program: the result of the program's message `number`."""
 
     number: Count
     status: Status
@@ -133,7 +132,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class Replaced(msgspec.Struct, frozen=True, tag="replaced"):
-    """The agent: another process of this program has attached here; this one is let go."""
+    """Agent to program: another process of the program has connected and replaces this one."""
 
 
 FromProgram: TypeAlias = Say | Join | Handled | Reached
@@ -144,17 +143,15 @@ _FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAg
 
 
 def encode(frame: FromProgram | FromAgent) -> bytes:
-    """The bytes of a frame."""
     return _ENCODER.encode(frame)
 
 
 def pack_place(place: ResultPosition) -> bytes:
-    """A place as it is kept on disk."""
     return _ENCODER.encode(place)
 
 
 def read_place(data: bytes) -> ResultPosition | None:
-    """A place from disk; None if it is damaged."""
+    """Return a stored position; None if it is damaged."""
     try:
         return msgspec.msgpack.decode(data, type=ResultPosition)
     except UNREADABLE:
@@ -162,7 +159,7 @@ def read_place(data: bytes) -> ResultPosition | None:
 
 
 def from_program(data: bytes) -> FromProgram:
-    """What a program has said; raises ProtocolError if that is no frame of its side."""
+    """Decode a frame of a program; raises `ProtocolError` if it is none."""
     try:
         return _FROM_PROGRAM.decode(data)
     except UNREADABLE as error:
@@ -170,7 +167,7 @@ def from_program(data: bytes) -> FromProgram:
 
 
 def from_agent(data: bytes) -> FromAgent:
-    """What an agent has said; raises ProtocolError if that is no frame of its side."""
+    """Decode a frame of an agent; raises `ProtocolError` if it is none."""
     try:
         return _FROM_AGENT.decode(data)
     except UNREADABLE as error:

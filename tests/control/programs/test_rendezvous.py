@@ -63,7 +63,7 @@ def test_no_two_master_sides_have_one_term(ahead: int) -> None:
     stranger = world[1].me
     word = Present(KEY, stranger, "agent-1", True, False, stranger, received, program_frames.NOWHERE)
     meeting = world.closest(ids.program_tree(KEY))[0]
-    meeting.control.programs.rendezvous.present(word)
+    meeting.control.programs.rendezvous.on_present(word)
     world.run(5.0)
     role = master_of(world).role
     assert role is not None
