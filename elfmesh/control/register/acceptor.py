@@ -1,17 +1,17 @@
-"""The votes of this agent in the control registers of jobs.
+"""Acceptors: the votes of this agent in the control registers of jobs.
 
 Owns the votes, which are on disk before the agent answers, and the data that an acceptor must have before it
 votes. Proposes nothing.
 
 Invariants: an acceptor votes only for a value from which a successor could continue with this acceptor alone.
-It has the terms of the value's roster; its log had every record before the tail (a record that is damaged
-later is a hole, which is filled); and it stores the tail with the vote, after the pages of rows that the
-records name. So a majority can publish whatever a register says is closed. A value of another job, a value
-that contradicts itself, and a ballot out of bounds are refused and counted. An acceptor that lags behind
-fetches the missing data from any agent that may have it. An acceptor that has lost its votes refuses, and
-says so, until an exchange makes it an acceptor again (`lost_votes.py`). Votes of an earlier incarnation of a
-job are void once a later incarnation is known, and the agent does not vote on the earlier one any more
-(`control/requests/recovery.py`). Of the votes on deleted jobs, the last ones are kept (`ended.py`).
+It has the terms of the value's roster. Its log had every record before the tail (a record that is damaged
+later is a hole, which is filled). It stores the tail with the vote, after the pages of rows that the records
+name. Therefore a majority can publish all records of closed intervals. The acceptor refuses and counts a
+value of another job, an inconsistent value, and a ballot out of bounds. An acceptor that lags behind fetches
+the missing data from any agent that may have it. An acceptor that has lost its votes refuses, and reports the
+loss, until an exchange makes it an acceptor again (`lost_votes.py`). Votes of an earlier generation of a job
+are void once the agent knows a later one (`control/requests/recovery.py`). Only the newest votes on deleted
+jobs are kept (`ended.py`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: an acceptor refuses to vote while it lags behind,
 because the paper's values carry no log.
@@ -55,13 +55,13 @@ from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
 
 VOTES_MAX = 20_000
-"""Registers voted in here; beyond it no others are begun."""
+"""Maximum number of registers with a vote of this agent; it refuses votes in further ones."""
 
 COUNT = "vote-count"
-"""Of what is kept on disk: how many votes this agent has given."""
+"""Kind of the stored number of votes of this agent."""
 
 LOST_BITS = 40
-"""Votes are counted from the boot of a loss, shifted by so much."""
+"""After a loss the number of votes starts at the boot of the loss, shifted by this number of bits."""
 
 DIRECTORY = "the data directory"
 
@@ -70,29 +70,27 @@ BULK_LANE = 2
 
 
 class Custody(Protocol):
-    """What this agent holds of jobs for their successors."""
+    """Interface to the state of jobs that this agent stores for successors."""
 
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]: ...
 
     def epoch(self, job: bytes) -> int: ...
 
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
-        """Whether something of this epoch may be acted upon; the highest is durable before what follows."""
+        """Return whether a message of this epoch is current; a higher one is durable before later effects."""
         ...
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
-        """Hold these terms, unless newer ones are held; durable before anything that follows.
+        """Store terms, unless newer ones are stored; they are durable before later effects.
 
         Args:
-            terms: of a job.
-            roster: the register says that this roster is in force: an older one is replaced in any case.
+            terms: terms of a job.
+            roster: version of the roster in the register; stored terms with an earlier roster are replaced.
         """
         ...
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """A vote on disk."""
-
     promised: Ballot
     ballot: Ballot
     value: RegisterValue | None
@@ -104,7 +102,7 @@ _PACK = msgspec.msgpack.Encoder()
 
 
 def vouched_by(data: bytes) -> tuple[str, int] | None:
-    """The incarnation and the last record that a log must have by a vote on disk, None if there is none."""
+    """Return the incarnation and the last record that a log must have, by a stored vote; None: no record."""
     try:
         value = _UNPACK.decode(data).value
     except UNREADABLE:
@@ -115,16 +113,16 @@ def vouched_by(data: bytes) -> tuple[str, int] | None:
 
 
 def lane(payload: bytes) -> int:
-    """Small values overtake bulk; large ones must not hold up the control lane."""
+    """Return the lane of a payload, because large ones must not block the control lane."""
     return BULK_LANE if len(payload) > BULK_BYTES else 0
 
 
 class Acceptors:
-    """All registers this agent votes in.
+    """The acceptors of one agent.
 
     Args:
-        context: the way out.
-        custody: what is held here of jobs.
+        context: effects.
+        custody: state of jobs at this agent.
     """
 
     def __init__(self, context: Context, custody: Custody) -> None:
@@ -134,7 +132,7 @@ class Acceptors:
         self.lost = LostVotes()
         self.ended = EndedJobs()
         self.count = 0
-        """Votes given so far, over all boots."""
+        """Number of votes of all boots."""
 
     def __len__(self) -> int:
         return len(self._votes)
@@ -158,10 +156,10 @@ class Acceptors:
         return cell.value
 
     def restored(self, job: bytes, data: bytes) -> None:
-        """A vote from before this agent was restarted.
+        """Restore a vote of an earlier boot.
 
         Raises:
-            ProtocolError: it cannot be read: voting on without it could break a promise.
+            ProtocolError: the vote cannot be read; without it the agent could break a promise.
         """
         try:
             stored = _UNPACK.decode(data)
@@ -172,19 +170,19 @@ class Acceptors:
         self.ended.voted(job, over=cell is not None and cell.is_over)
 
     def counted(self, data: bytes) -> None:
-        """How many votes were given before this agent was restarted."""
+        """Restore the number of votes of earlier boots."""
         self.count = max(self.count, int.from_bytes(data))
 
     def lost_since(self) -> None:
-        """Votes were lost at a start: no agent has seen as many as are counted from now on."""
+        """Start the number of votes above all that other agents may have seen, after a loss."""
         if self.lost.loss is not None:
             self.count = max(self.count, self.lost.loss.boot << LOST_BITS)
 
-    def outdated(self, message: Outdated | Prepare | Accept) -> None:
-        """What another agent has seen of this id: the votes held here are not trusted if it is newer.
+    def on_outdated(self, message: Outdated | Prepare | Accept) -> None:
+        """Declare this agent's votes lost if another agent has seen a newer answer of this id.
 
-        Until its next start this agent is a member of no register: what makes it one again has to be newer
-        than what is found out now.
+        Until its next boot this agent is an acceptor of no register, because the value that makes it one
+        again must be newer than the discovery of the loss.
         """
         me = self._context.me
         known = self.lost.loss
@@ -208,7 +206,7 @@ class Acceptors:
         self.ended.clear()
         self._context.emit(Persist(LOST, b"", encode_loss(loss)))
 
-    def prepare(self, sender: Contact, message: Prepare) -> None:
+    def on_prepare(self, sender: Contact, message: Prepare) -> None:
         founds = message.founds and sender.id == self._context.me.id
         if self._is_lost(message.job) and not founds:
             self._refuse(sender, message.job, message.ballot)
@@ -224,7 +222,7 @@ class Acceptors:
             before = Vote()
         vote = before.promise(message.ballot)
         floor = self.ended.floor.ballot if before.value is None else NONE
-        blind = floor != NONE and not message.floors  # an earlier release would take the job for unknown
+        blind = floor != NONE and not message.floors  # an earlier release would treat the job as unknown
         if vote is None or blind or not self._has_room(message.job):
             self._refuse(sender, message.job, message.ballot)
             return
@@ -235,7 +233,7 @@ class Acceptors:
         answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
         self._context.send(sender, answer, tail, lane=lane(tail))
 
-    def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
+    def on_accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
         cell = RegisterCell(message.value, tail)
         try:
             check_cell(message.job, cell)
@@ -284,10 +282,10 @@ class Acceptors:
 
     @safeguard("returned-voters:acceptor")
     def _is_excluded(self, sender: Contact, message: Accept) -> bool:
-        """Return whether lost votes forbid a vote on a value. If so, the acceptor refuses the sender's value.
+        """Return whether lost votes forbid a vote on a value; the acceptor then refuses it.
 
-        A value that made this agent an acceptor again may wait for records. What follows that value waits as
-        well: the register would leave out an agent that refuses for its lost votes.
+        The value that makes this agent an acceptor again may wait for records. Later values wait, too,
+        because the register would leave out an agent that refuses them because of lost votes.
         """
         job = message.job
         if not self._is_lost(job) or self._begins(message.value):
@@ -295,7 +293,7 @@ class Acceptors:
         waiting = self._behind.get(job)
         returns = waiting is not None and self._begins(waiting[1].value)
         if waiting is not None and returns:
-            self.accept(*waiting)
+            self.on_accept(*waiting)
         if self._is_lost(job):
             self._refuse(sender, job, message.ballot, behind=returns)
             return True
@@ -305,7 +303,7 @@ class Acceptors:
         _, copy = self._custody.held(cell.value.job)
         if copy is None or copy.incarnation != cell.value.incarnation:
             return
-        if copy.reaches(cell.value.before):  # else all that lacks is fetched, the tail with it
+        if copy.reaches(cell.value.before):  # otherwise the agent fetches all missing records with the tail
             copy.append(cell.tail)
 
     def _is_behind(self, sender: Contact, message: Accept, tail: bytes) -> bool:
@@ -323,10 +321,10 @@ class Acceptors:
         return True
 
     def _catch_up(self, copy: LogCopy, sender: Contact, message: Accept, tail: bytes) -> None:
-        """Fetch what lacks: who wants the vote may lack it as well, and any one source may be dead.
+        """Fetch the missing data from all sources, because the proposer may lack it and a source may be dead.
 
-        Once it is here the newest request is looked at again, as if it had come only then. If no source has
-        it, the proposer asks again until it is decided; each time the sources are tried again.
+        Then the acceptor handles the newest request again. If no source has the data, the proposer repeats
+        its request, and the acceptor asks the sources again.
         """
         value, job = message.value, message.job
         known = (*message.sources, sender, *RegisterCell(value, tail).contacts, value.master)
@@ -338,7 +336,7 @@ class Acceptors:
             if held is None or not held.reaches(newest[1].value.before):
                 return
             if not (only_pages and self._lacks_pages(held, newest[1].value, newest[2])):
-                self.accept(*newest)
+                self.on_accept(*newest)
 
         first, only_pages = job not in self._behind, copy.reaches(value.before)
         if sources or only_pages:
@@ -352,10 +350,10 @@ class Acceptors:
 
     @safeguard("pages-before-votes")
     def _lacks_pages(self, copy: LogCopy, value: RegisterValue, tail: bytes) -> bool:
-        """Whether pages of rows that a tail names are not here.
+        """Return whether pages of rows of a tail are missing.
 
-        Those of a tail that was voted for here were; what every agent that could have them has lost since,
-        must not keep the register from going on.
+        Pages that every source has lost are ignored if this agent has voted for the tail, because its pages
+        were complete then, and the register must be able to continue.
         """
         lacking = set(copy.missing_pages(tail))
         known = self.vote(value.job).value
@@ -364,7 +362,7 @@ class Acceptors:
         return bool(lacking)
 
     def _has_room(self, job: bytes) -> bool:
-        """Votes on what runs are never forgotten."""
+        """Return whether the agent may vote on a job, because votes on live jobs are never forgotten."""
         return job in self._votes or len(self._votes) < VOTES_MAX
 
     def _forget_ended(self) -> None:

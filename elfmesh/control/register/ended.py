@@ -1,22 +1,21 @@
-"""Votes on jobs that are over: how many are kept, and what stands for those that are not.
+"""Votes on deleted jobs: their bound, and the floor that replaces forgotten votes.
 
-Owns the bound, and the *floor*: a ballot above all that this agent has promised and accepted in the votes it
-has forgotten. Votes for nothing itself.
+Owns the bound, and the *floor*: a ballot that is not below any ballot of the forgotten votes. Does not vote.
 
-Why such votes are kept at all: an agent that was away when a job was deleted still holds the job's live
-value. The votes of the others that the job is over have higher ballots, so a proposer finds them and not that
+Votes on deleted jobs are kept because an agent that was away during the deletion still has the job's live
+value. The other voters' votes on the deletion have higher ballots, so that a proposer finds them and not that
 value.
 
-Invariants: only votes on jobs that are over are forgotten, the oldest first, and the floor that covers them
-is on disk no later than they are gone. An acceptor without a vote on a job has promised its floor, and says
-the floor in its promise. A proposer takes such a promise for one that may hide the end of the job: it does
-not count for a live value that was accepted at or below the floor (`rules.Round.prepared`), however long the
-agent that holds this value was away. A majority that may all hide the end has forgotten it, since votes on
-live jobs are never forgotten: the value is over (`rules.Round.newest`). Neither rests on a clock. The floor
-also covers the epochs of the jobs that were forgotten, so that a job of the same name begins above them.
+Invariants: only votes on deleted jobs are forgotten, the oldest first. The floor that covers them is on disk
+before they are removed. An acceptor without a vote on a job has promised its floor, and its promise contains
+the floor. A proposer assumes that such a promise may hide the end of the job: it does not count for a live
+value that was accepted at or below the floor (`rules.Round.prepared`), however long the agent with this value
+was away. If a majority may hide the end, it has forgotten it, because votes on live jobs are never forgotten;
+the value is then over (`rules.Round.newest`). Neither rule depends on a clock. The floor also covers the
+epochs of the forgotten jobs, so that a job of the same name begins above them.
 
-Paper: CASPaxos (Rystsov 2018) 3.1 removes a register once all acceptors have the tombstone and all proposers
-were told. Deviation: here no proposer waits for agents that are away; they are refused when they come back.
+Paper: CASPaxos (Rystsov 2018) 3.1 removes a register when all acceptors have the tombstone and all proposers
+know it. Deviation: no proposer waits for agents that are away; acceptors refuse them when they return.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from elfmesh.errors import ProtocolError
 from elfmesh.machine import Count
 
 KIND = "vote-floor"
-"""Of what is kept on disk."""
+"""Kind of the stored floor."""
 
 ENDED_MAX = 1024
-"""Votes on jobs that are over. Beyond it the floor stands for the oldest ones."""
+"""Maximum number of votes on deleted jobs; the floor replaces the oldest ones beyond it."""
 
 
 class Floor(msgspec.Struct, frozen=True):
-    """What stands for votes that are forgotten.
+    """Replacement of forgotten votes.
 
     Attributes:
-        ballot: at or above all that was promised and accepted in them.
-        epoch: at or above all of their jobs.
+        ballot: upper bound of their promised and accepted ballots.
+        epoch: upper bound of the epochs of their jobs.
     """
 
     ballot: Ballot = NONE
@@ -56,10 +55,10 @@ _UNPACK = msgspec.msgpack.Decoder(Floor)
 
 
 class EndedJobs:
-    """The jobs that are over on which this agent has a vote, those that ended last at the end.
+    """Deleted jobs on which this agent has a vote, in the order of their ends.
 
     Attributes:
-        floor: stands for the others.
+        floor: replacement of forgotten votes.
     """
 
     def __init__(self) -> None:
@@ -71,7 +70,7 @@ class EndedJobs:
 
     @property
     def oldest(self) -> bytes | None:
-        """The job that ended first, None if there is none."""
+        """The job that ended first; None if there is none."""
         return next(iter(self._jobs), None)
 
     def voted(self, job: bytes, *, over: bool) -> None:
@@ -80,20 +79,20 @@ class EndedJobs:
             self._jobs[job] = None
 
     def clear(self) -> None:
-        """No vote is kept any more; the floor stays."""
+        """Forget all jobs; the floor stays."""
         self._jobs.clear()
 
     def forget(self, job: bytes, promised: Ballot, epoch: int) -> bytes:
-        """Cover a vote with the floor; the floor as it is kept on disk."""
+        """Cover a vote with the floor; returns the floor as bytes to store."""
         self._jobs.pop(job, None)
         self.floor = self.floor.covering(promised, epoch)
         return _PACK.encode(self.floor)
 
     def restored(self, data: bytes) -> None:
-        """The floor from before this agent was restarted.
+        """Restore the floor of an earlier boot.
 
         Raises:
-            ProtocolError: it cannot be read: without it an end that was forgotten could be undone.
+            ProtocolError: the floor cannot be read; without it a deleted job could return.
         """
         try:
             self.floor = _UNPACK.decode(data)

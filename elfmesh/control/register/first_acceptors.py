@@ -1,21 +1,23 @@
-"""Who votes first on a new job, and whether enough agents are there to found its register.
+"""First acceptors: the voters of a new job, and whether enough agents are alive to create its register.
 
-Owns that judgement, and the questions it is made by. Registers nothing.
+Owns this decision and its terms queries. Creates no register.
 
-Invariants: no register is founded by an agent that has not joined, nor unless a majority of the agents known
-near the job, those that are away included, has said what it knows: the job's register may be with the others,
-and two registers would be two masters (D-4). An agent that has met no other is a fleet of one. Where terms of
-the job are known, those vote whom they name, whether they are there or not. Where a vote is known by which
-the job is over, its voters go on with the register if a majority of them is there. Else the voters are the
-nearest known agents. An agent that has been away for a short time is one of them, so that all agents that
-found a job name the same voters. An agent that has lost its votes is not: other voters of the same job share
-one with every majority without it. An agent for which no voter is left votes alone. Where the job had epochs
-before, these voters begin it in the next generation, because a vote on its end has a ballot of the register
-before, and could outrank what they have chosen as soon as its agent is one of them.
+Invariants: an agent creates a register only after it has joined, and after a majority of the known agents
+near the job, including those that are away, has answered. Otherwise the job's register could be at the silent
+agents, and two registers would have two masters (D-4). An agent that has met no other agent is a fleet of
+one.
+
+If terms of the job are known, its voters are those in the terms, whether they are alive or not. If a vote on
+the end of the job is known, its voters continue with the register if a majority of them is alive. Otherwise
+the voters are the nearest known agents. They include an agent that has been away for a short time, so that
+all agents that create a job choose the same voters. They exclude an agent that has lost its votes, because
+other voters of the same job share a voter with every majority without it. If no voter is left, the agent
+votes alone. If the job had epochs before, these voters begin it in the next generation, because a vote on its
+end has a ballot of the earlier register, and could outrank a new value when its agent becomes a voter.
 
 Not covered: a job that no answering agent has ever known begins in the first generation.
 
-Paper: CASPaxos (Rystsov 2018) takes the first acceptors for given.
+Paper: CASPaxos (Rystsov 2018) assumes that the first acceptors are given.
 """
 
 from __future__ import annotations
@@ -40,18 +42,18 @@ SILENT = "most of the agents known near the job do not answer: a job of that nam
 FEW_VOTERS = f"most of the agents that would vote on the job are away; after {GONE_S:.0f} s others do"
 
 TRIES = 3
-"""How often those who are silent are asked, before a client is refused."""
+"""Number of queries before a client is refused because agents do not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is known of a job.
+    """Result of a survey about a job.
 
     Attributes:
-        terms: the newest that any agent reported, None if no agent knows the job.
-        acceptors: who shall vote if it is founded; empty if it must not be.
-        renewed: they begin the job in the next generation, since others voted on its end.
-        problem: why it must not be, for people.
+        terms: the newest terms that an agent reported; None if no agent knows the job.
+        acceptors: voters of a new register; empty if none may be created.
+        problem: why none may be created, for display.
+        renewed: whether the job begins in the next generation, because other agents voted on its end.
     """
 
     terms: Terms | None
@@ -61,14 +63,14 @@ class Survey:
 
 
 class FirstAcceptors:
-    """Judges whether this agent may found registers.
+    """Decides whether this agent may create registers.
 
     Args:
-        context: the clock.
-        registers: how many shall vote.
-        terms_query: asks the neighbours of a job.
-        is_dead: whether an incarnation is known to be over.
-        epoch: the highest epoch seen of a job.
+        context: clock.
+        registers: registers of this agent, with the number of voters.
+        terms_query: queries the neighbours of a job.
+        is_dead: returns whether an incarnation is known to have ended.
+        epoch: returns the highest known epoch of a job.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class FirstAcceptors:
     def survey(
         self, job: bytes, then: Callable[[Survey], None], tries: int = TRIES, more: tuple[Contact, ...] = ()
     ) -> None:
-        """Hear what is known of a job, and how high its epochs were; `more` are asked as well."""
+        """Query what other agents, and those in `more`, know of a job and its epochs."""
         if self._context.joined_at == float("-inf"):
             then(Survey(None, problem=NOT_JOINED))
             return
@@ -112,7 +114,7 @@ class FirstAcceptors:
 
     @safeguard("end-asks-all")
     def _unasked(self, job: bytes, answers: Answers, asked: tuple[Contact, ...]) -> tuple[Contact, ...]:
-        """Return the voters on the end of a job that were not asked, because others are nearer now."""
+        """Return the voters on the end of a job that were not asked, because other agents are nearer now."""
         known = {each.id for each in (*asked, *answers.received.values())}
         return tuple(each for each in self._ended(job, answers) if each.id not in known)
 
@@ -140,14 +142,14 @@ class FirstAcceptors:
 
     @safeguard("voters-of-the-end")
     def _ended(self, job: bytes, answers: Answers) -> tuple[Contact, ...]:
-        """Who voted on the end of a job, by the newest vote on it; empty if none is known."""
+        """Return the voters on the end of a job, from the newest vote on it; empty if none is known."""
         own = self._registers.acceptors.over(job)
         known = [*answers.ended, *(() if own is None else (own,))]
         newest = max(known, key=lambda value: (value.epoch, value.incarnation), default=None)
         return () if newest is None else newest.acceptors
 
     def may_vote(self, contact: Contact) -> bool:
-        """Whether an agent votes first on a job: one that has lost its votes may have voted on it already."""
+        """Return whether an agent may be a first voter; one that has lost its votes may have voted before."""
         if contact.id == self._context.me.id:
             return self._registers.acceptors.lost.loss is None
         return contact.id not in self._terms_query.lost_votes

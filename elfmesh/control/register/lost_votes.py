@@ -1,17 +1,17 @@
-"""What an acceptor that has lost its votes may do: the file that held them was damaged.
+"""Lost votes: an acceptor whose file of votes was damaged, and when it votes again.
 
-Owns the fact, and the rule by which such an acceptor votes again. Votes for nothing itself.
+Owns the loss, and the rule by which such an acceptor votes again. Does not vote.
 
 Invariants: an acceptor that has lost its votes takes part in no round of a register until a value makes it a
-member that it was not before: the value's old group is without it, its new group has it, and the contact that
-stands there is of a boot since the loss. What it accepted before then counts in no quorum that still matters,
-because that group was left by a joint value which a majority without its votes has chosen; what it promised
-before then counts for no value that has it as a member again (`rules.Round.prepared`). One exception: an
-agent may found a register of which it is the only acceptor, where no agent knows the job.
+new member: the value's old group does not contain it, its new group does, and its contact there has a boot
+since the loss. Values that it accepted before do not count in any later quorum, because the register left
+that group by a joint value that a majority without it has chosen. Promises that it gave before do not count
+for a value that has it as a member again (`rules.Round.prepared`). One exception: an agent may create a
+register of which it is the only acceptor if no agent knows the job.
 
-The check of the model (`tests/control/register/register_model.py`) shows why all of this is needed: an
-acceptor that votes again in its old group, or by a change from before the loss, and a promise from before it,
-each let two values be chosen side by side.
+The model (`tests/control/register/register_model.py`) shows that each part of the rule is needed: two values
+can be chosen if the acceptor votes again in its old group, or because of a change from before the loss, or if
+a promise from before the loss counts.
 
 Paper: protocol-aware recovery (Alagappan et al., FAST 2018): a damaged log is not an empty one.
 """
@@ -27,26 +27,26 @@ from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.errors import ProtocolError
 
 KIND = "votes-lost"
-"""Of what is kept on disk; the state log writes it when it finds its file damaged."""
+"""Kind of the stored loss; the state log writes it when it finds that its file is damaged."""
 
 SHOWN_MAX = 5
-"""Jobs named to people."""
+"""Maximum number of jobs in a message."""
 
 REFUSED_MAX = 1024
-"""Jobs remembered whose register has asked for a vote that is lost."""
+"""Maximum number of stored jobs whose register has asked for a lost vote."""
 
 ASKED_S = 30.0
-"""How long a register that has asked for a lost vote is taken to count on it: longer than any asks again."""
+"""Time for which a register that has asked for a lost vote is shown; proposers repeat requests sooner."""
 
 
 class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A loss of votes, as it is kept on disk.
+    """A loss of votes, as stored on disk.
 
     Attributes:
-        boot: the start of the agent that has found it.
-        path: the file that was damaged.
-        reason: how.
-        kept: where the damaged file lies now.
+        boot: boot of the agent that has found it.
+        path: the damaged file.
+        reason: description of the damage.
+        kept: where the damaged file is stored now.
     """
 
     boot: int
@@ -60,15 +60,14 @@ _UNPACK = msgspec.msgpack.Decoder(Loss)
 
 
 def encode_loss(loss: Loss) -> bytes:
-    """As it is kept on disk."""
     return _PACK.encode(loss)
 
 
 def decode_loss(data: bytes) -> Loss:
-    """As it was kept on disk.
+    """Decode a stored loss.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: the data is no loss.
     """
     return _UNPACK.decode(data)
 
@@ -80,7 +79,7 @@ def begins_membership(value: RegisterValue, agent: bytes, boot: int) -> bool:
 
 
 def voting_text(voting: dict[str, Any]) -> str:
-    """What is wrong with this agent's votes, or those on its jobs, for people; see `control.voting`."""
+    """Return the problems with this agent's votes, or those on its jobs, as text; see `requests.voting`."""
     lost, stuck = voting["lost"], voting["without_majority"]
     text = []
     if lost and lost["jobs"]:
@@ -99,10 +98,10 @@ def _shown(jobs: list[str]) -> str:
 
 
 class LostVotes:
-    """Whether this agent has lost its votes, and which registers have asked for one since.
+    """The loss of this agent's votes, and the registers that have asked for a lost vote.
 
     Attributes:
-        loss: the last one, None if there was none.
+        loss: the last loss; None if there was none.
     """
 
     def __init__(self) -> None:
@@ -110,10 +109,10 @@ class LostVotes:
         self._refused: OrderedDict[bytes, float] = OrderedDict()
 
     def restored(self, data: bytes) -> None:
-        """A loss that the state log has found, now or at an earlier start.
+        """Restore a loss that the state log has found in this boot or an earlier one.
 
         Raises:
-            ProtocolError: it cannot be read: voting on without it could break a promise.
+            ProtocolError: the loss cannot be read; without it the agent could break a promise.
         """
         try:
             self.loss = decode_loss(data)

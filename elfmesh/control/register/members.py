@@ -1,15 +1,16 @@
-"""Who votes on a job: the acceptors of its register, changed one at a time.
+"""Electorate: the acceptors of a job's register, which its master changes one at a time.
 
-Owns when an acceptor is added or replaced, seen from the job's master. The change itself, and that two never
-overlap, is the register's.
+Owns the decision to add or replace an acceptor. The register executes the change and prevents overlapping
+changes.
 
-Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, when it says that it
-goes for good, or when it says that it has lost its votes; who shall come is first given what an acceptor must
-hold, so that the change does not wait for it. A voter that goes is replaced if another agent can be found,
-and left out otherwise as soon as nothing else holds it, unless it is the last. Who has lost its votes is left
-out at once if no other can come, and comes again as any other agent does.
+Invariants: the master replaces an acceptor only if lookups have not found it for `GONE_S`, if it leaves for
+good, or if it has lost its votes. A new acceptor first gets the data that an acceptor must have, so that the
+change does not wait for it. If no agent can replace a voter that leaves, the register continues without it as
+soon as the voter waits only for this, unless it is the last voter. If no agent can replace an acceptor that
+has lost its votes, the register continues without it at once; it may become an acceptor again later.
 
-A fleet of one or two agents has a register of one; with a third agent it grows, one acceptor at a time.
+A fleet of one or two agents has a register with one acceptor, which grows one acceptor at a time from the
+third agent on.
 
 Paper: CASPaxos (Rystsov 2018) 2.3.
 """
@@ -25,22 +26,23 @@ from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 
 GONE_S = 60.0
-"""How long an acceptor is away before another votes for it: longer than a restart or a reboot's pause."""
+"""Time after which an acceptor that is away is replaced; a restart or reboot takes less."""
 
 READY_S = 3.0
-"""How long who shall come has to complete its copy of the log."""
+"""Time for a new acceptor to complete its copy of the log."""
 
 
 class Electorate:
     """Keeps the acceptors of one job's register at their number.
 
     Args:
-        context: clock and look-ups.
-        proposer: of the register.
-        cell: its value as last chosen here.
-        invite: gives an agent what an acceptor holds.
-        changed: told of the value after a change.
-        wanted: how many shall vote.
+        context: clock and lookups.
+        proposer: proposer of the register.
+        cell: returns the value that was last chosen here.
+        invite: sends an agent the data that an acceptor must have.
+        changed: receives the value after a change.
+        wanted: number of voters.
+        gone_s: time after which an acceptor that is away is replaced.
     """
 
     def __init__(
@@ -67,10 +69,10 @@ class Electorate:
         self._stopped = True
 
     def resign(self, voter: bytes, *, last: bool) -> bool:
-        """An agent goes for good, now if it is its `last` word.
+        """Replace a voter that leaves for good; `last`: it waits only for this.
 
         Returns:
-            Whether its vote is not counted on any more.
+            Whether the register does not need its vote any more.
         """
         value = self._cell().value
         if value.deleted or voter not in {contact.id for contact in self._cell().contacts}:
@@ -82,7 +84,7 @@ class Electorate:
         return False
 
     def upkeep(self, nearest: tuple[Contact, ...]) -> None:
-        """Look who votes; `nearest`: the living agents closest to the job, this one too."""
+        """Check the voters; `nearest` are the living agents closest to the job, including this one."""
         value = self._cell().value
         if self._stopped or not self._proposer.idle or value.deleted:
             return
@@ -93,7 +95,7 @@ class Electorate:
         answered = {contact.id: contact for contact in nearest}
         for contact in value.acceptors:
             if contact.id in answered:
-                self._there(answered[contact.id])  # what a look-up of its own would say
+                self._there(answered[contact.id])  # a lookup of the voter would find the same
             elif contact.id != self._context.me.id:
                 self._look(contact.id)
         self._nearest = nearest
@@ -156,7 +158,7 @@ class Electorate:
 
     @property
     def restless(self) -> bool:
-        """Whether something about who votes is to be done, or may have to be."""
+        """Whether the acceptors have to be changed, or may have to be soon."""
         value = self._cell().value
         few = len(value.acceptors) < self._wanted
         lost = any(contact.id in self._proposer.lost for contact in value.acceptors)

@@ -1,4 +1,4 @@
-"""What became of an attempt to lead a job: the control register names this agent, or another."""
+"""Outcomes of an attempt to lead a job."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Won:
     """This agent leads.
 
     Attributes:
-        terms: the newest that are known, with the new epoch and master in them.
-        cell: the register's value.
-        proposer: of the register.
-        sources: acceptors by how far their copies of the results log reach, the furthest first.
+        terms: the newest known terms, with the new epoch and master.
+        cell: value of the register.
+        proposer: proposer of the register.
+        sources: acceptors in the order of their copies of the results log, the most complete first.
     """
 
     terms: Terms
@@ -32,10 +32,10 @@ class Lost:
     """This agent does not lead.
 
     Attributes:
-        reason: for people.
-        cell: what the register says instead, None if there is no such register.
-        open: nothing was decided; it may be tried again.
-        terms: those that the register names, with its epoch and master; None: no agent that answered holds
+        reason: the reason, for display.
+        cell: value of the register; None if it has none or it is not known.
+        open: whether the register has not decided, so that the agent may try again.
+        terms: terms that the register names, with its epoch and master; None: no agent that answered has
             them.
     """
 

@@ -1,6 +1,6 @@
-"""The proposer of one job's control register: it makes one change after another, each until it is decided.
+"""The proposer of one job's control register, which makes one change at a time until it is decided.
 
-Owns the current round, the answers to it, and when it is repeated. Decides nothing about jobs.
+Owns the current round, its answers and repetitions. Makes no decisions about jobs.
 
 Invariants: changes are decided in the order of their submission, each once. A change is reported as made only
 when a quorum has accepted it, and an incarnation is reported as deleted only when a quorum has accepted that,
@@ -44,25 +44,26 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
 AGAIN_S = (0.25, 0.5, 1.0, 2.0)
-"""Pauses before an acceptor that is silent is asked again; the last one is repeated."""
+"""Pauses before a request to a silent acceptor is repeated; the last one applies to all further
+repetitions."""
 
 ROUND_TRIES = 8
-"""How often a round is said again before another one begins: what it was built on may be gone by now."""
+"""Number of repetitions of a round before another one begins, because acceptors may have changed."""
 
 MAJORITY_S = 5.0
-"""Voters that have not answered for so long are worth a word: a master that has died is followed sooner."""
+"""Time after which missing answers of voters are reported; a dead master is replaced sooner."""
 
 ANSWERED = float("inf")
 BEHIND_S = 0.05
-"""When an acceptor that lacked something is asked again."""
+"""Pause before a request to an acceptor that lacked data is repeated."""
 
 BACK_OFF_S = 0.02
 BACK_OFF_S_MAX = 2.0
 FAILURES_MAX = 8
-"""Losses after which the pause does not grow any more."""
+"""Number of lost rounds after which the pause does not grow any more."""
 
 Decided = Callable[[RegisterCell | ChangeRefused], None]
-"""Called with the value that was chosen, or with why the change may not be made."""
+"""Called with the chosen value, or with the reason for which the change is refused."""
 
 
 @dataclass(slots=True)
@@ -73,16 +74,16 @@ class _Wanted:
 
 
 class Proposer:
-    """One agent's changes of one job's register.
+    """Proposer of one agent for one job's register.
 
     Args:
-        context: clock and way out.
-        job: whose register.
-        acceptors: whom to ask while the value is unknown.
-        boot: drawn when this agent started.
-        seen: the highest ballot this agent knows of as an acceptor: one below it would be refused.
-        counter: of ballots that may be used up.
-        counts: the newest that this agent has seen of an acceptor.
+        context: clock and effects.
+        job: job of the register.
+        acceptors: agents to ask while the value is unknown.
+        boot: random number of this boot.
+        seen: returns the ballot that this agent has promised as an acceptor; lower ones would be refused.
+        counter: counter of ballots that may have been used.
+        counts: returns the newest answer of an acceptor that this agent has seen.
     """
 
     def __init__(
@@ -111,21 +112,21 @@ class Proposer:
         self._settled: Ballot | None = None
         self._refusal: ChangeRefused | None = None
         self._founds = acceptors == (context.me,)
-        self._silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
+        self._silent: dict[bytes, float] = {}  # by acceptor that has ever answered: time of an open request
         self.reports: dict[bytes, AcceptorReport] = {}
         self.lost: dict[bytes, int] = {}
-        """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
+        """Acceptors that have lost their votes, with the boot that has found the loss."""
         self.superseded: set[bytes] = set()
-        """Acceptors that vote in a later generation of the job, and in this one no more."""
+        """Acceptors that know a later generation of the job, so that they do not vote in this one."""
 
     @property
     def found(self) -> RegisterCell | None:
-        """The newest value that acceptors have told of in the round that is open."""
+        """The newest value that acceptors have reported in the current round."""
         return None if self._round is None else self._round.found
 
     @property
     def promises(self) -> tuple[Promise[RegisterCell], ...]:
-        """What acceptors have told in the round that is open, if no value is proposed in it yet."""
+        """Promises of the current round, before a value is proposed."""
         return () if self._round is None or self._round.proposal is not None else self._round.promises
 
     @property
@@ -137,13 +138,13 @@ class Proposer:
         return not self._wanted
 
     def submit(self, change: Change, then: Decided, terms: Terms | None = None) -> None:
-        """Make a change; `then` hears how it ended. `terms`: what acceptors may lack to vote for it."""
+        """Make a change; `then` receives the outcome. `terms`: terms that acceptors need for their votes."""
         self._wanted.append(_Wanted(change, then, terms))
         if len(self._wanted) == 1:
             self._next()
 
     def ask(self, acceptors: tuple[Contact, ...]) -> None:
-        """Ask these when the value is sought the next time."""
+        """Ask these acceptors in the next round."""
         self._guess, self._founds = (
             tuple(contact.id for contact in acceptors),
             acceptors == (self._context.me,),
@@ -158,11 +159,11 @@ class Proposer:
             self._contacts[contact.id] = contact
 
     def answers(self, agent: bytes) -> bool:
-        """Whether an acceptor has answered what it was asked last, or may still."""
+        """Return whether an acceptor has answered the last request, or still has time to answer."""
         return self._context.now - self._silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
-        """Want nothing any more. What was sent may still be accepted."""
+        """Drop all changes. Acceptors may still accept values that were sent."""
         self._wanted.clear()
         self._round = self._won = None
         self._cancel()
@@ -197,7 +198,7 @@ class Proposer:
                 self._round = None
                 self._decide(refused)
                 return
-            cell, self._refusal = found, refused  # is proposed as it is, which makes it the register's
+            cell, self._refusal = found, refused  # proposed unchanged, so that the value found is chosen
         for contact in cell.contacts:
             self._contacts.setdefault(contact.id, contact)
         self._round = self._round.proposed(cell)
@@ -262,10 +263,10 @@ class Proposer:
         return tuple(report.contact for report in found)
 
     def _again(self) -> None:
-        """An acceptor is silent: it may have another address by now, or it is gone and the others must do.
+        """Look up silent acceptors, which may have a new address, and repeat the round or begin another one.
 
-        A round that one acceptor has refused, or that has waited for long, is begun again: it would wait for
-        ever for an acceptor that is gone, while a majority is there.
+        Another round begins if an acceptor has refused or the round has waited for long, because it could
+        wait for ever for an acceptor that is gone while a majority is alive.
         """
         begun = self._round
         if begun is None:
@@ -289,7 +290,7 @@ class Proposer:
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def promised(self, sender: Contact, message: Promised, tail: bytes) -> None:
+    def on_promised(self, sender: Contact, message: Promised, tail: bytes) -> None:
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -316,7 +317,7 @@ class Proposer:
                 if agent not in begun.asked:
                     self._tell(agent)
 
-    def accepted(self, sender: Contact, message: Accepted) -> None:
+    def on_accepted(self, sender: Contact, message: Accepted) -> None:
         self.lost.pop(sender.id, None)
         self._silent[sender.id] = ANSWERED
         begun = self._round
@@ -336,13 +337,13 @@ class Proposer:
 
     @safeguard("returned-voters:proposer")
     def _votes_again(self, value: RegisterValue) -> None:
-        """Count the answers of a voter again that became an acceptor after the loss of its votes."""
+        """Count the answers of a voter again that has become an acceptor after the loss of its votes."""
         self.lost = {
             agent: boot for agent, boot in self.lost.items() if not begins_membership(value, agent, boot)
         }
 
-    def refused(self, sender: Contact, message: Conflict) -> None:
-        """An acceptor has refused; that it has lost its votes is known by any of its answers."""
+    def on_conflict(self, sender: Contact, message: Conflict) -> None:
+        """Handle a refusal; the loss of an acceptor's votes is noted even from a late answer."""
         self._silent[sender.id] = ANSWERED
         self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:

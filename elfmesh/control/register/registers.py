@@ -1,9 +1,9 @@
-"""The control registers an agent has to do with: where it votes, and which it changes.
+"""The control registers of an agent: those in which it votes, and those that it changes.
 
-Owns the agent's acceptors and proposers and hands them their messages.
+Owns the agent's acceptors and proposers, and dispatches their messages.
 
-Invariant: no ballot of this agent is ever used twice: a proposer counts on where those that are forgotten
-have stopped, and `boot` tells its lives apart. Forgotten are those of jobs that this agent does not lead.
+Invariant: this agent uses each ballot once, because a new proposer continues the counter of the forgotten
+ones, and `boot` differs between boots. Only proposers of jobs that this agent does not lead are forgotten.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact
 
 ACCEPTORS = 3
-"""How many agents vote on a job where there are as many: one of three may be away, two of five."""
+"""Number of voters of a job in a fleet that has as many: one of three may be away, two of five."""
 
 BOOT_BITS = 62
 
 IDLE_MAX = 64
-"""Proposers that are kept of jobs that are not led here: an attempt that failed is told about for a while."""
+"""Maximum number of proposers of jobs that this agent does not lead, for reports about failed attempts."""
 
 
 class Registers:
     """All control registers of one agent.
 
     Args:
-        context: clock and way out.
-        custody: what this agent holds of jobs.
-        acceptors: how many shall vote on a job; odd.
-        leads: whether this agent leads a job, or is about to.
+        context: clock and effects.
+        custody: state of jobs at this agent.
+        acceptors: number of voters of a job; odd.
+        leads: returns whether this agent leads a job or tries to.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Registers:
             self._counter = max(self._counter, self._proposers.pop(job).counter)
 
     def voters(self, nearest: tuple[Contact, ...]) -> tuple[Contact, ...]:
-        """Who shall vote on a new job, of the agents closest to it: a small fleet has a register of one."""
+        """Return the voters of a new job, from the agents closest to it; a small fleet has one voter."""
         return nearest[: self.wanted] if len(nearest) >= self.wanted else nearest[:1]
 
     def _is_outdated(self, sender: Contact, votes: int) -> bool:
@@ -98,33 +98,31 @@ class Registers:
         return {
             Prepare: self.on_prepare,
             Accept: self.on_accept,
-            Outdated: lambda sender, message, payload: acceptors.outdated(message),
+            Outdated: lambda sender, message, payload: acceptors.on_outdated(message),
             Promised: self.on_promised,
             Accepted: self.on_accepted,
             Conflict: self.on_conflict,
         }
 
     def on_prepare(self, sender: Contact, message: Prepare, payload: bytes) -> None:
-        """A proposer asks for a promise, and states what it has seen of this voter."""
-        self.acceptors.outdated(message)
-        self.acceptors.prepare(sender, message)
+        self.acceptors.on_outdated(message)
+        self.acceptors.on_prepare(sender, message)
 
     def on_accept(self, sender: Contact, message: Accept, payload: bytes) -> None:
-        """A proposer asks for a vote, and states what it has seen of this voter."""
-        self.acceptors.outdated(message)
-        self.acceptors.accept(sender, message, payload)
+        self.acceptors.on_outdated(message)
+        self.acceptors.on_accept(sender, message, payload)
 
     def on_promised(self, sender: Contact, message: Promised, payload: bytes) -> None:
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
-            proposer.promised(sender, message, payload)
+            proposer.on_promised(sender, message, payload)
 
     def on_accepted(self, sender: Contact, message: Accepted, payload: bytes) -> None:
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
-            proposer.accepted(sender, message)
+            proposer.on_accepted(sender, message)
 
     def on_conflict(self, sender: Contact, message: Conflict, payload: bytes) -> None:
         if proposer := self._waiting(message.job):
-            proposer.refused(sender, message)
+            proposer.on_conflict(sender, message)
 
     def _waiting(self, job: bytes) -> Proposer | None:
         proposer = self._proposers.get(job)

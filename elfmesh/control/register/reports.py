@@ -1,6 +1,6 @@
-"""What acceptors hold for a successor, and which of it fits a value of the register.
+"""Reports of acceptors for a successor, and the choice of the terms that fit a value of the register.
 
-Owns that choice only. Terms can be of a change that was voted on and never chosen.
+Terms may belong to a change on which acceptors voted and that was never chosen.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from elfmesh.machine import Contact
 
 @dataclass(frozen=True, slots=True)
 class AcceptorReport:
-    """What an acceptor said it holds for a successor."""
+    """Terms of a job and last record of its log at an acceptor."""
 
     contact: Contact
     terms: Terms | None
@@ -25,10 +25,10 @@ class AcceptorReport:
 def newest_terms(
     reports: dict[bytes, AcceptorReport], value: RegisterValue, own: Terms | None
 ) -> Terms | None:
-    """The newest terms that acceptors or this agent hold of an incarnation.
+    """Return the newest terms of an incarnation at the acceptors or at this agent.
 
-    Those that know the roster which the register names come first: who has only heard of a new master holds
-    an old roster under a new epoch.
+    Terms with the roster that the register names come first, because an agent that only knows a new master
+    has an old roster with a new epoch.
     """
     found = [
         fitting(terms, value)
@@ -43,7 +43,7 @@ def newest_terms(
 
 
 def fitting(terms: Terms, value: RegisterValue) -> Terms:
-    """The terms by the version that the register names: they may be of a change that was never chosen."""
+    """Return the terms with the version that the register names; a change that was not chosen is reverted."""
     before = None if plan_of(terms) == value.plan else reverted(terms)
     return before if before is not None and plan_of(before) == value.plan else terms
 

@@ -1,25 +1,24 @@
-"""How many votes other agents have given, as far as this agent has seen their answers.
+"""Vote counts: the numbers of votes of other agents in their newest answers.
 
-Owns what is remembered of voters, on disk. A data directory that was rolled back (a snapshot of a virtual
-machine, `cp -r`) and a cloned one are valid files: no checksum finds them out. But each vote is counted, and
-an answer says the count and the boot. There are two checks:
+Owns these numbers, on disk. A data directory that was rolled back (a snapshot of a virtual machine, `cp -r`)
+or cloned has valid files, so that no checksum detects it. Each voter counts its votes, and its answers
+contain the count and the boot. There are two checks:
 
-1. A question says the newest count and boot that its sender had seen of the voter when it sent it. The voter
-   compares them with its own before it votes (`Acceptors.outdated`).
-2. An answer in an earlier boot after a later one, or with fewer votes than were seen more than `LATE_S` ago,
-   counts for nothing. Its voter is told so, and compares in the same way. This check serves voters of an
-   earlier release, and questions that were asked before anything was seen.
+1. A request contains the newest count and boot of the voter that its sender has seen. The voter compares them
+   with its own before it votes (`Acceptors.on_outdated`).
+2. An answer from an earlier boot than a previous one, or with fewer votes than an answer more than `LATE_S`
+   ago, is ignored. Its voter receives `Outdated` and compares in the same way. This check is for voters of an
+   earlier release, and for requests that were sent before any answer.
 
-Why the first check is sound: the count is on disk before an answer that says it, and never falls while the
-directory stays. So an acceptor that holds less than a question says has lost votes, however short the time
-was. No delay looks like that: of what was seen when a question was sent, all was counted before it comes, and
-a question that comes late or twice says less. Only the voter can judge so. Its answer may come behind the
-answer to a later question, which had counted more, and then looks as if it came from a copy; so the check of
-answers waits for `LATE_S`.
+The first check is sound because the count is on disk before an answer contains it, and never falls in a data
+directory. An acceptor with a lower count than a request has therefore lost votes. A delay does not look like
+this, because a late or repeated request contains a lower count. Only the voter can decide in this way: its
+answer may arrive after the answer to a later request, with a higher count, and then looks like the answer of
+a copy. The second check therefore waits for `LATE_S`.
 
-Not covered: a voter whose newer votes were seen by no agent that is there, or less than `KEEP_S` before that
-agent was restarted; and within `LATE_S` one vote for a question that was asked before the newer votes were
-seen, and comes after the voter went back.
+Not covered: a voter whose newer votes no living agent has seen, or less than `KEEP_S` before that agent
+restarted; and, within `LATE_S`, one vote for a request that was sent before the newer votes were seen and
+that arrives after the rollback.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
 KIND = "voter-seen"
-"""Of what is kept on disk."""
+"""Kind of the stored counts."""
 
 VOTERS_MAX = 1024
 KEEP_S = 10.0
-"""How often the count of a voter is written down, at most."""
+"""Minimum interval between two writes of a voter's count."""
 
 LATE_S = 60.0
-"""How long answers of one boot may overtake each other."""
+"""Time within which answers of one boot may arrive in another order."""
 
 
 class VoterAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -69,11 +68,11 @@ class VoteCounts:
         self._kept: dict[bytes, float] = {}
 
     def newer(self, voter: Contact, votes: int) -> VoterAnswer | None:
-        """What was seen of a voter, if its answer is older than that; else the answer is remembered.
+        """Return the newest answer of a voter if the present one is older; else store it and return None.
 
         Args:
-            voter: as it has answered.
-            votes: given by it in all; 0: it is of a release that does not count.
+            voter: contact in the present answer.
+            votes: number of its votes; 0: a release that does not count them.
         """
         known = self._seen.get(voter.id)
         now = self._context.now
@@ -103,7 +102,7 @@ class VoteCounts:
         return self._seen.get(voter) or VoterAnswer()
 
     def restored(self, agent: bytes, data: bytes) -> None:
-        """Seen in an earlier boot of this agent. What cannot be read is left out and counted."""
+        """Restore an answer from an earlier boot of this agent; a damaged one is ignored and counted."""
         try:
             self._seen[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:

@@ -41,11 +41,11 @@ from tests.control.register.support import (
 def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> None:
     own_registers = context()
     acceptors = Acceptors(own_registers, Held(own_registers))
-    acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
+    acceptors.on_prepare(A, Prepare(JOB, Ballot(5, A.id)))
     *_, promised = own_registers.out
     assert sent([promised]) == [Promised(JOB, Ballot(5, A.id), NONE, None, TERMS, None, votes=1)]
     own_registers.out.clear()
-    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), VALUE), b"")
+    acceptors.on_accept(A, Accept(JOB, Ballot(5, A.id), VALUE), b"")
     persisted, counted, accepted = own_registers.out
     assert isinstance(persisted, Persist)
     assert isinstance(counted, Persist)
@@ -54,11 +54,11 @@ def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> 
     restarted = Acceptors(again, Held(again))
     restarted.restored(JOB, persisted.data)
     restarted.counted(counted.data)
-    restarted.prepare(B, Prepare(JOB, Ballot(6, A.id)))
+    restarted.on_prepare(B, Prepare(JOB, Ballot(6, A.id)))
     (promised_again,) = sent(again.out)
     assert promised_again == Promised(JOB, Ballot(6, A.id), Ballot(5, A.id), VALUE, TERMS, None, votes=2)
     again.out.clear()
-    restarted.accept(B, Accept(JOB, Ballot(4, B.id), replace(VALUE, master=B)), b"")
+    restarted.on_accept(B, Accept(JOB, Ballot(4, B.id), replace(VALUE, master=B)), b"")
     assert sent(again.out) == [Conflict(JOB, Ballot(4, B.id), Ballot(6, A.id))]
     assert restarted.vote(JOB).value == RegisterCell(VALUE)
 
@@ -80,11 +80,11 @@ def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
     own_registers = context()
     acceptors = Acceptors(own_registers, Held(own_registers, latest, terms))
     value, page = with_tail(replace(VALUE, roster=3), 7, 8, 9)
-    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value), page)
+    acceptors.on_accept(A, Accept(JOB, Ballot(5, A.id), value), page)
     assert acceptors.vote(JOB).value is None
     assert Conflict(JOB, Ballot(5, A.id), NONE, behind=True) in sent(own_registers.out)
     assert not any(isinstance(effect, Persist) for effect in own_registers.out)
-    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value, terms=replace(TERMS, version=3)), page)
+    acceptors.on_accept(A, Accept(JOB, Ballot(5, A.id), value, terms=replace(TERMS, version=3)), page)
     assert (acceptors.vote(JOB).value is not None) == (latest == 7)
 
 
@@ -96,14 +96,14 @@ def test_an_acceptor_that_is_one_again_and_lags_behind_does_not_refuse_for_its_l
     acceptors.lost.loss = Loss(boot, "state.log", "is damaged")
     value, page = with_tail(VALUE, 7, 8, 9)
     joint, settled = Accept(JOB, Ballot(5, A.id), replace(value, former=(A, B))), Ballot(6, A.id)
-    acceptors.accept(A, Accept(JOB, settled, value), page)
+    acceptors.on_accept(A, Accept(JOB, settled, value), page)
     assert sent(own_registers.out)[-1] == Conflict(JOB, settled, NONE, lost_at=boot)
-    acceptors.accept(A, joint, page)
+    acceptors.on_accept(A, joint, page)
     assert sent(own_registers.out)[-1] == Conflict(JOB, joint.ballot, NONE, behind=True)
-    acceptors.accept(A, Accept(JOB, settled, value), page)
+    acceptors.on_accept(A, Accept(JOB, settled, value), page)
     assert sent(own_registers.out)[-1] == Conflict(JOB, settled, NONE, behind=True)
     held.copy.latest = 7
-    acceptors.accept(A, Accept(JOB, settled, value), page)
+    acceptors.on_accept(A, Accept(JOB, settled, value), page)
     votes = [message for message in sent(own_registers.out) if isinstance(message, Accepted)]
     assert [message.ballot for message in votes] == [joint.ballot, settled]
     assert acceptors.vote(JOB).value == RegisterCell(value, page)
@@ -115,11 +115,11 @@ def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
     acceptors = Acceptors(own_registers, held)
     first, page = with_tail(VALUE, 7, 8, 9)
     second, following = with_tail(first, 9, 10)
-    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), first), page)
+    acceptors.on_accept(A, Accept(JOB, Ballot(5, A.id), first), page)
     assert not any(isinstance(effect, Append) for effect in own_registers.out)
-    acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(4, A.id)), following)
+    acceptors.on_accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(4, A.id)), following)
     assert held.copy.latest == 7, "another value was chosen"
-    acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(5, A.id)), following)
+    acceptors.on_accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(5, A.id)), following)
     kinds = [type(effect).__name__ for effect in own_registers.out if not isinstance(effect, Send)]
     assert held.copy.latest == 9
     assert kinds[2:] == ["Append", "Append", "Persist", "Persist"], (
@@ -131,7 +131,7 @@ def test_what_an_acceptor_lacks_it_fetches_from_others_than_the_candidate_too() 
     own_registers = context()
     acceptors = Acceptors(own_registers, Held(own_registers, 6))
     value, page = with_tail(VALUE, 7, 8)
-    acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value, sources=(B,)), page)
+    acceptors.on_accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value, sources=(B,)), page)
     run(own_registers, 20.0)
     asked = [
         effect.to.id

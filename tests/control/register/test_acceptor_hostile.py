@@ -55,7 +55,7 @@ HOSTILE: list[tuple[RegisterValue, bytes]] = [
 def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, page: bytes) -> None:
     own_registers = context()
     acceptors = Acceptors(own_registers, Held(own_registers))
-    acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value), page)
+    acceptors.on_accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value), page)
     assert acceptors.vote(JOB).value is None
     assert own_registers.stats["control.malformed"] == 1
     assert own_registers.out == []
@@ -65,11 +65,11 @@ def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, 
 def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
     own_registers = context()
     acceptors = Acceptors(own_registers, Held(own_registers))
-    acceptors.prepare(STRANGER, Prepare(JOB, Ballot(counter, STRANGER.id)))
-    acceptors.accept(STRANGER, Accept(JOB, Ballot(counter, STRANGER.id), VALUE), b"")
+    acceptors.on_prepare(STRANGER, Prepare(JOB, Ballot(counter, STRANGER.id)))
+    acceptors.on_accept(STRANGER, Accept(JOB, Ballot(counter, STRANGER.id), VALUE), b"")
     assert [type(message) for message in sent(own_registers.out)] == [Conflict, Conflict]
     own_registers.out.clear()
-    acceptors.prepare(A, Prepare(JOB, Ballot(1, A.id)))
+    acceptors.on_prepare(A, Prepare(JOB, Ballot(1, A.id)))
     assert isinstance(sent(own_registers.out)[0], Promised)
 
 
@@ -80,15 +80,15 @@ def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
     proposer.submit(Create(VALUE), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     for sender in (STRANGER, STRANGER, A):
-        proposer.promised(sender, Promised(JOB, ballot, NONE, None, None, None), b"")
-    proposer.promised(A, Promised(JOB, ballot, NONE, None, None, None), b"")
+        proposer.on_promised(sender, Promised(JOB, ballot, NONE, None, None, None), b"")
+    proposer.on_promised(A, Promised(JOB, ballot, NONE, None, None, None), b"")
     assert not any(isinstance(message, Accept) for message in sent(own_registers.out))
-    proposer.promised(B, Promised(JOB, ballot, NONE, None, None, None), b"")
+    proposer.on_promised(B, Promised(JOB, ballot, NONE, None, None, None), b"")
     assert sum(isinstance(message, Accept) for message in sent(own_registers.out)) == 2
     for sender, other in ((STRANGER, ballot), (A, Ballot(1, ME.id, 8)), (A, ballot), (A, ballot)):
-        proposer.accepted(sender, Accepted(JOB, other))
+        proposer.on_accepted(sender, Accepted(JOB, other))
     assert outcomes == []
-    proposer.accepted(B, Accepted(JOB, ballot))
+    proposer.on_accepted(B, Accepted(JOB, ballot))
     assert outcomes == [RegisterCell(VALUE)]
     assert own_registers.stats["control.stray_votes"] == 4
 

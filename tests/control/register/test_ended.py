@@ -74,7 +74,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Context, acceptor.Accept
     monkeypatch.setattr(acceptor, "ENDED_MAX", 0)
     registers = context()
     acceptors = acceptor.Acceptors(registers, Held(registers))
-    acceptors.accept(A, Accept(OTHER, Ballot(7, A.id, 1), replace(VALUE, deleted=True)), b"")
+    acceptors.on_accept(A, Accept(OTHER, Ballot(7, A.id, 1), replace(VALUE, deleted=True)), b"")
     assert len(acceptors) == 0
     registers.out.clear()
     return registers, acceptors
@@ -82,14 +82,14 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Context, acceptor.Accept
 
 def test_the_floor_is_promised_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     registers, acceptors = forgetful(monkeypatch)
-    acceptors.prepare(B, Prepare(OTHER, Ballot(7, B.id, 1), floors=True))
-    acceptors.accept(A, Accept(OTHER, Ballot(7, A.id, 1), VALUE), b"")
+    acceptors.on_prepare(B, Prepare(OTHER, Ballot(7, B.id, 1), floors=True))
+    acceptors.on_accept(A, Accept(OTHER, Ballot(7, A.id, 1), VALUE), b"")
     low, late = sent(registers.out)
     assert isinstance(low, Conflict)
     assert isinstance(late, Conflict)
     assert low.promised == late.promised == Ballot(8, A.id, 1)
     registers.out.clear()
-    acceptors.prepare(B, Prepare(OTHER, Ballot(9, B.id, 1), floors=True))
+    acceptors.on_prepare(B, Prepare(OTHER, Ballot(9, B.id, 1), floors=True))
     (promise,) = sent(registers.out)
     assert isinstance(promise, Promised)
     assert (promise.value, promise.floor) == (None, Ballot(8, A.id, 1))
@@ -99,7 +99,7 @@ def test_a_proposer_of_an_earlier_release_gets_no_promise_that_hides_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     registers, acceptors = forgetful(monkeypatch)
-    acceptors.prepare(B, Prepare(OTHER, Ballot(9, B.id, 1)))
+    acceptors.on_prepare(B, Prepare(OTHER, Ballot(9, B.id, 1)))
     (answer,) = sent(registers.out)
     assert isinstance(answer, Conflict)
 

@@ -49,11 +49,11 @@ def test_who_knows_a_later_generation_promises_nothing_in_an_earlier_one_and_say
     own_registers = context()
     held = Knowing(own_registers)
     acceptors = Acceptors(own_registers, held)
-    acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
+    acceptors.on_prepare(A, Prepare(JOB, Ballot(5, A.id)))
     assert sent(own_registers.out) == [Conflict(JOB, Ballot(5, A.id), Ballot(), superseded=True)]
     assert held.notified == (A,)
     own_registers.out.clear()
-    acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id), generation=1))
+    acceptors.on_prepare(A, Prepare(JOB, Ballot(5, A.id), generation=1))
     assert isinstance(sent(own_registers.out)[-1], Promised)
 
 

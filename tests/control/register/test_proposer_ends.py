@@ -23,13 +23,13 @@ def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: Re
     proposer = Proposer(registers, JOB, (ME, A, B), 7)
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
-    proposer.promised(A, Promised(JOB, ballot, Ballot(0, B.id, 2), found, None, None), b"")
+    proposer.on_promised(A, Promised(JOB, ballot, Ballot(0, B.id, 2), found, None, None), b"")
     registers.out.clear()
-    proposer.promised(B, Promised(JOB, ballot, Ballot(0, B.id, 1), VALUE, None, None), b"")
+    proposer.on_promised(B, Promised(JOB, ballot, Ballot(0, B.id, 1), VALUE, None, None), b"")
     assert {message.value for message in sent(registers.out) if isinstance(message, Accept)} == {found}
-    proposer.accepted(A, Accepted(JOB, ballot))
+    proposer.on_accepted(A, Accepted(JOB, ballot))
     assert outcomes == []
-    proposer.accepted(B, Accepted(JOB, ballot))
+    proposer.on_accepted(B, Accepted(JOB, ballot))
     (outcome,) = outcomes
     assert isinstance(outcome, ChangeRefused)
     assert outcome.cell == RegisterCell(found)
@@ -42,6 +42,6 @@ def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> No
     proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
     ballot = Ballot(1, ME.id, 7)
     for sender in (A, B):
-        proposer.promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
+        proposer.on_promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
     assert isinstance(outcomes[0], ChangeRefused)
     assert not any(isinstance(message, Accept) for message in sent(registers.out))

@@ -54,7 +54,7 @@ def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> Non
     acceptors = Acceptors(registers, held)
     value, page = with_tail(VALUE, 7, 8)
     ballot = Ballot(5, STRANGER.id)
-    acceptors.accept(STRANGER, Accept(JOB, ballot, value), page)
+    acceptors.on_accept(STRANGER, Accept(JOB, ballot, value), page)
     (refusal,) = (each for each in sent(registers.out) if isinstance(each, Conflict))
     assert refusal.behind
     (fetch,) = (each for each in sent(registers.out) if isinstance(each, Fetch))
