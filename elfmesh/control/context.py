@@ -1,10 +1,10 @@
-"""What every part of the control machine works with: identity, time, timers, the way out.
+"""Context of all components of the control machine: identity, time, timers and effects.
 
-Owns the effects of the running step, questions that are open (look-ups, probes, multicasts, reads of a log)
-and timers; no job. A message to ourselves never leaves: it is handled after the current one.
+Owns the effects of the current step, the open requests (lookups, probes, multicasts, reads of a log) and the
+timers. A message of this agent to itself is not sent; the machine handles it after the current one.
 
-Invariants: `now` is the time of the running step; timers due at the same time fire in the order they were
-set; an answer is handed to its asker once, or None after the time-out.
+Invariants: `now` is the time of the current step. Timers that are due at the same time fire in the order in
+which they were set. A request gets its answer once, or None after the time-out.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
 
 QUESTION_S = 15.0
-"""When a look-up, a probe or a read of a log that was never answered is given up."""
+"""Time-out of a lookup, a probe or a read of a log."""
 
 PUBLISH_GRACE_S = 2.0
-"""How much later than its own time-out a multicast is given up (its root may be another one by now)."""
-
+"""Time after its own time-out at which a multicast is given up, because another agent may be the root."""
 
 GONE_S = 30.0
-"""How long the overlay's word that an agent is gone is taken for true, unless the agent is heard of again."""
+"""Time for which an agent that the overlay has lost counts as gone, unless a message of it arrives."""
 
 GONE_MAX = 1024
 
-NUMBERS_BITS, LIVES_MAX = 36, 1 << 26
-"""Lives number their questions apart: what was on its way to an agent when it died comes to its next boot,
-since agents are reached by their ids. Of a thousand numbers a second, a life has for two years."""
+NUMBERS_BITS, BOOTS_MAX = 36, 1 << 26
+"""Bits of a token within a boot, and number of different boots. Boots have different tokens, because an
+answer to a token of one boot may arrive in the next one. At a thousand tokens a second the bits last two
+years."""
 
 NOT_ROOT_S = 0.02
-"""When a multicast on a tree of another root has failed: its asker may try again at once."""
+"""Delay after which a multicast in a tree of another root fails."""
 
 
 class Timer:
-    """A wish to be called; `cancel` takes it back."""
+    """A scheduled call."""
 
     __slots__ = ("at", "call", "cause", "order")
 
@@ -66,13 +66,13 @@ def _nothing() -> None:
 
 
 class Context:
-    """Shared by all parts of one agent's control machine.
+    """Context of one agent's control machine.
 
     Args:
         me: this agent.
-        name: what people call it.
-        rng: for jitter and incarnations.
-        facts: what the host knows about this agent, by topic ("agent", "trees").
+        name: name of this agent.
+        rng: random numbers for jitter and incarnations.
+        facts: returns the host's information about this agent, by topic ("agent", "trees").
         policy: what jobs may use at this agent.
     """
 
@@ -86,7 +86,7 @@ class Context:
     ) -> None:
         self.policy = policy
         self.loads_late = False
-        """Whether the hosts of agents such as this one load what evaluates jobs when there is one."""
+        """Whether hosts load the engine only when there is a job."""
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.causes = Causes(me.id, me.incarnation)
         self.now = 0.0
@@ -97,12 +97,12 @@ class Context:
         self.roots: dict[bytes, None] = {}
         self._gone: OrderedDict[bytes, float] = OrderedDict()
         self._timers: list[Timer] = []
-        self._count = (me.incarnation % LIVES_MAX) << NUMBERS_BITS
+        self._count = (me.incarnation % BOOTS_MAX) << NUMBERS_BITS
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
 
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent: it let four examinations pass, left or was restarted."""
+        """Note that the overlay has lost an agent, which failed its probes, left or restarted."""
         self._gone[agent] = self.changed_at = self.now
         self._gone.move_to_end(agent)
         while len(self._gone) > GONE_MAX:
@@ -112,12 +112,12 @@ class Context:
         self._gone.pop(agent, None)
 
     def grown(self, agent: bytes) -> None:
-        """The overlay knows an agent that it did not know a moment ago."""
+        """Note that the overlay has added an agent."""
         self.met(agent)
         self.grown_at = self.changed_at = self.now
 
     def is_gone(self, agent: bytes) -> bool:
-        """Whether the overlay has lost an agent a moment ago, so that no part need wait for it."""
+        """Return whether the overlay has lost an agent within `GONE_S`."""
         since = self._gone.get(agent)
         return since is not None and self.now - since < GONE_S
 
@@ -125,7 +125,7 @@ class Context:
         self.out.append(effect)
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
-        """Send to an agent, at most once; to ourselves, handle it after the current event."""
+        """Send a message to an agent, at most once; one to this agent is handled after the current event."""
         if isinstance(message, Caused) and self.causes.current:
             message = replace(message, cause=self.causes.current)
         if to.id == self.me.id:
@@ -134,13 +134,13 @@ class Context:
             self.out.append(Send(to, message, payload, lane))
 
     def route(self, key: bytes, message: Message, payload: bytes = b"") -> None:
-        """Bring a message to the agent closest to `key`, at most once."""
+        """Send a message to the agent closest to `key`, at most once."""
         self.out.append(Route(key, pack(message), payload))
 
     def publish(
         self, tree: bytes, message: Message, timeout_s: float, then: Callable[[PublishDone | None], None]
     ) -> None:
-        """Multicast a message on a tree; `then` gets the answers, or None soon if we are not its root."""
+        """Multicast a message in a tree; `then` receives the answers; None: another agent is the root."""
         if tree not in self.roots:
             self.after(NOT_ROOT_S, lambda: then(None))
             return
@@ -164,7 +164,7 @@ class Context:
         *,
         digest: bytes = b"",
     ) -> None:
-        """Read records of a job's results log, if that is one of this incarnation, or a page of rows."""
+        """Read records of a job's results log of this incarnation, or a page of rows."""
         self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit, incarnation, digest))
 
     def ask_job(
@@ -175,7 +175,7 @@ class Context:
         timeout_s: float,
         then: Callable[[Answered | None, bytes], None],
     ) -> None:
-        """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
+        """Send a request to the master of a job; `then` receives the answer, or None after the time-out."""
         token = self.token()
         self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
         self.route(job, Ask(verb, job, body, self.me, token))
@@ -184,29 +184,28 @@ class Context:
         then, _ = self._asked.pop(token)
         then(None, b"")
 
-    def job_answered(self, message: Answered, payload: bytes) -> None:
-        """The master of a job has answered; late or repeated answers are ignored."""
+    def on_answered(self, message: Answered, payload: bytes) -> None:
+        """Pass on the answer of a job's master; late or repeated answers are ignored."""
         waiting = self._asked.pop(message.token, None)
         if waiting is not None:
             waiting[1].cancel()
             waiting[0](message, payload)
 
     def answer(self, token: int, event: object) -> None:
-        """An open question was answered; anything else is not ours."""
+        """Pass on the answer to an open request; other answers are ignored."""
         waiting = self._open.pop(token, None)
         if waiting is not None:
             waiting[1].cancel()
             waiting[0](event)
 
     def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        """Call at now + `delay_s`."""
         self._count += 1
         timer = Timer(self.now + delay_s, self._count, call, self.causes.here)
         heapq.heappush(self._timers, timer)
         return timer
 
     def jittered(self, delay_s: float) -> float:
-        """`delay_s` and up to a quarter more, so that a thousand agents do not speak at once."""
+        """Return `delay_s` or up to a quarter more, so that many agents do not send at the same time."""
         return delay_s * self.rng.uniform(1.0, 1.25)
 
     def fire(self) -> None:
@@ -218,7 +217,7 @@ class Context:
     def note(
         self, kind: str, job: bytes, start: int, stop: int, detail: str = "", *, leads: bool = True
     ) -> None:
-        """This agent has done something for the intervals [start, stop) of a job (`causes`)."""
+        """Note a step of this agent for the intervals [start, stop) of a job (`causes`)."""
         self.causes.note(self.now, kind, job, start, stop, detail=detail, leads=leads)
 
     @property
@@ -228,7 +227,7 @@ class Context:
         return self._timers[0].at if self._timers else None
 
     def token(self) -> int:
-        """A number no other question of this agent's control machine has."""
+        """Return a number that no other request of this agent has."""
         self._count += 1
         return self._count
 

@@ -1,10 +1,10 @@
-"""Messages of other agents: who of us takes them, and whether they may be acted upon.
+"""Dispatcher of messages of other agents.
 
-Owns the way of every message: one table says by its type who takes it, and `protocol.fences` what its epoch
-must be before it is taken (D-5). A message whose fence refuses it is counted.
+Owns the tables of handlers by message type. `protocol.fences` lists the epochs that messages must have before
+they are handled (D-5). Messages that a fence refuses are counted.
 
-Invariants: the answer to a multicast is made in the step that delivers it; a message that no part waits for
-is counted.
+Invariants: the answer to a multicast is made in the step that delivers it. A message without a handler is
+counted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from elfmesh.machine import Contact, Message
 
 
 class Dispatcher:
-    """Hands messages to the parts of one agent's control machine."""
+    """Calls the handlers of messages in one agent's control machine."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Dispatcher:
         self._multicasts = self._on_multicast()
         self._first = self._first_looks()
 
-    # -- the walk of a message -------------------------------------------------------------------------
+    # -- dispatching -----------------------------------------------------------------------------------
 
     def received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
         handle = self._routed.get(type(message)) if routed else None
@@ -90,7 +90,7 @@ class Dispatcher:
                 handle(sender, passed, payload)
 
     def delivered(self, message: Message) -> bytes:
-        """A multicast reached us; our answer."""
+        """Handle a multicast; returns this agent's answer."""
         handle = self._multicasts.get(type(message))
         if handle is None:
             self._context.stats["control.misplaced"] += 1
@@ -127,7 +127,7 @@ class Dispatcher:
             ctl.Mark: self._on_mark,
             safety.Surrender: lambda message: member_host.copy_store.surrender(message.master, message),
             ctl.Stop: lambda message: member_host.stop(message.job, message.incarnation),
-            versions.Coming: lambda message: None,  # the runtime has loaded the engine for it
+            versions.Coming: lambda message: None,  # the runtime loads the engine
         }
 
     def _from_masters(self) -> Handlers:
@@ -136,7 +136,7 @@ class Dispatcher:
             ctl.Roster: self._on_roster,
             ctl.Mark: lambda sender, message, payload: self._on_mark(message),
             ctl.Stop: lambda sender, message, payload: member_host.stop(message.job, message.incarnation),
-            ctl.Fenced: lambda sender, message, payload: None,  # its fence has learned the epoch
+            ctl.Fenced: lambda sender, message, payload: None,  # its fence has stored the epoch
             ctl.Announce: lambda sender, message, payload: rendezvous.announced(message),
             versions.Coming: lambda sender, message, payload: rendezvous.coming(message),
             ctl.Withdraw: self._on_withdraw,
@@ -174,7 +174,7 @@ class Dispatcher:
     def _between_agents(self) -> Handlers:
         return {
             succession.Inquire: self._on_inquire,
-            succession.Known: lambda sender, message, payload: self._leadership.terms_query.answered(
+            succession.Known: lambda sender, message, payload: self._leadership.terms_query.on_known(
                 sender, message
             ),
             succession.Fetch: lambda sender, message, payload: serve_fetch(self._context, sender, message),
@@ -306,10 +306,10 @@ class Dispatcher:
             self._unled(message, message.participant.contact, sender)
 
     def _unled(self, message: ctl.Enroll | ctl.Leaving, contact: Contact, sender: Contact) -> None:
-        """A member asks for the master of a job, or of an incarnation of it, that is not led here.
+        """Handle a member's message about a job, or an incarnation, that this agent does not lead.
 
-        Only the master answers it: the terms that are held here may be of a change that was voted
-        on and never chosen.
+        Only the master answers the member, because the terms at this agent may belong to a change that was
+        not chosen.
         """
         if message.job in self._leadership.masters:
             epoch = self._leadership.epoch(message.job)
@@ -317,7 +317,7 @@ class Dispatcher:
             return
         leader = self._leadership.leader(message.job)
         if leader is not None and leader.id not in (self._context.me.id, contact.id):
-            if sender.id == contact.id:  # once: who was passed on to may not lead any more, either
+            if sender.id == contact.id:  # forwarded once, because the next agent may not lead, either
                 self._context.send(leader, message)
         elif self._leadership.was_deleted(message.job):
             stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
@@ -342,7 +342,7 @@ class Dispatcher:
         self._context.send(sender, known)
 
     def _on_departed(self, sender: Contact, message: Departed, payload: bytes) -> None:
-        self._leadership.first.known_peers.departed(sender)
+        self._leadership.first.known_peers.on_departed(sender)
         self._request_handler.dead.gone(sender.id)
 
     def _on_page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
@@ -350,10 +350,7 @@ class Dispatcher:
         if copy is None:
             return
         try:
-            if message.part:
-                copy.pages.came(sender, message, payload)
-            else:
-                copy.page(sender, message, payload)
+            copy.on_page(sender, message, payload)
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
 
@@ -363,13 +360,14 @@ class Dispatcher:
         elif self._request_handler.no_majority.answered(message):
             pass
         elif isinstance(message, ctl.Submit):
-            self._leading.submitted(message, self._request_handler.submit)
+            self._leading.on_submit(message, self._request_handler.submit)
         else:
-            self._leading.asked(message, self._leadership.masters.get(message.job), self._request_handler.ask)
+            master = self._leadership.masters.get(message.job)
+            self._leading.on_ask(message, master, self._request_handler.ask)
 
     def _on_answered(self, sender: Contact, message: ctl.Answered, payload: bytes) -> None:
         self._requests.answered(message, payload)
-        self._context.job_answered(message, payload)
+        self._context.on_answered(message, payload)
 
 
 def _packed(ack: ctl.RosterAck | None) -> bytes:

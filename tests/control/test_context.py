@@ -70,8 +70,8 @@ def test_the_master_of_a_job_answers_once_or_is_silent(context: Context) -> None
         context.ask_job(b"j" * 20, "describe", b"{}", 3.0, lambda *given: found.append(given))
     first, _ = context._asked
     answer = Answered(first, 200, 0)
-    context.job_answered(answer, b"x")
-    context.job_answered(answer, b"repeated")
+    context.on_answered(answer, b"x")
+    context.on_answered(answer, b"repeated")
     fire(context, 3.0)
     assert found == [(answer, b"x"), (None, b"")]
 

@@ -31,7 +31,7 @@ class Leading:
     def __init__(self, context: Context, preflight: Preflight) -> None:
         self._context, self._preflight = context, preflight
 
-    def submitted(self, message: Submit, then: Callable[[Submit], None]) -> None:
+    def on_submit(self, message: Submit, then: Callable[[Submit], None]) -> None:
         """Pass on a submission, unless this agent would have to evaluate the job and must not."""
 
         def checked() -> None:
@@ -53,7 +53,7 @@ class Leading:
         """
         return self._preflight.error(manifest) or self._context.policy.refusal(manifest, ())
 
-    def asked(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
+    def on_ask(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
         """Pass on a request, unless it would end a job without the required signature."""
         if ask.verb == "delete" and master is not None and not self._may_end(master.terms.manifest):
             hint = "Sign it: `elf sign --tombstone JOB --serial N`, then `elf delete JOB --signature FILE`."

@@ -1,7 +1,7 @@
-"""What an agent must not forget about jobs that it neither leads nor holds: their epochs, and their ends.
+"""Highest epochs of jobs, and the incarnations that have ended.
 
-Owns two bounded memories; the highest epoch of each job is on disk (D-5). Beyond the bound the jobs that were
-noted first are forgotten, but none that this agent has to do with.
+Owns two bounded memories. The highest epoch of each job is on disk (D-5). Beyond the bound the oldest entries
+are forgotten, except for jobs in which this agent takes part.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ EPOCHS_MAX = 4096
 
 
 class Epochs:
-    """The highest epoch seen of every job.
+    """The highest known epoch of each job.
 
     Args:
-        context: the disk.
-        concerns: whether this agent leads a job, works on it, or holds or votes on what runs of it.
+        context: effects.
+        concerns: returns whether this agent leads a job, is a member, has a replica, or votes on it.
     """
 
     def __init__(self, context: Context, concerns: Callable[[bytes], bool]) -> None:
@@ -47,12 +47,11 @@ class Epochs:
             self._context.emit(Persist("epoch", oldest, b""))
 
     def restored(self, epochs: dict[bytes, int]) -> None:
-        """What was seen before this agent was restarted."""
         self._known.update(epochs)
 
 
 class Tombstones:
-    """The incarnation of each job that was over last."""
+    """The incarnation of each job that ended last."""
 
     def __init__(self) -> None:
         self._over: OrderedDict[bytes, str] = OrderedDict()

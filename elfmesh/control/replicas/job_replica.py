@@ -1,12 +1,12 @@
 """The replica of a job at its possible successors: the terms, and a copy of the results log.
 
-Owns what this agent knows of jobs that other agents lead, and how a copy of a log is completed. Does not
-decide which agent leads.
+Owns the state of jobs that other agents lead, and the completion of a copy of a log. Does not decide which
+agent leads.
 
-Invariant: the copy has no holes except those of damage, which are known and filled (`mending.py`). An
-appended record follows the newest one, or was fetched from an agent whose copy has no hole. A record whose
-rows are pages is appended when all pages are here, unless every source has lost one. Only records whose
-interval the control register has closed are appended (D-5).
+Invariants: the copy has no holes except those of damage, which are known and filled (`log_repair.py`). An
+appended record follows the newest one, or comes from an agent whose copy has no hole. A record with pages of
+rows is appended when all pages are on disk, unless every source has lost one. Only records whose interval the
+control register has closed are appended (D-5).
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 FETCH_S = (0.5, 1.0, 5.0)
-"""When a page that did not come is asked for again, of the next source if there is one; whichever comes first
-is taken. The last pause is repeated."""
+"""Pauses before a missing page is requested from the next source; the last one applies to all further
+requests. The first page that arrives is used."""
 
 FETCH_TRIES = 3
-"""Pages that may fail to come, one after the other, until all sources are given up; each is asked once."""
+"""Minimum number of consecutive requests without an answer before all sources are given up; each source gets
+at least one."""
 
 NEXT_SOURCE_S = 0.5
-"""Between two sources that do not have what is needed."""
+"""Pause between two sources without the missing data."""
 
 
 class LogCopy:
     """This agent's copy of a job's results log, whether it leads the job or not.
 
     Args:
-        context: the way out.
-        job: whose log.
-        incarnation: of the log.
-        latest: last index held here, or that this agent has vouched for.
-        voters: who else may have a copy; None as soon as no agent needs this one any more.
-        first: first index that the job ever had, None if it is not known.
-        pages: index and digest of the row pages that are here without their record.
+        context: effects.
+        job: job of the log.
+        incarnation: incarnation of the log.
+        latest: last index in the copy, or last index that this agent's vote requires.
+        voters: returns the agents that may have a copy; None if this copy is not needed any more.
+        first: index of the job's first record; None if it is not known.
+        cell: returns the value of the job's register that this agent has accepted.
+        pages: index and digest of the row pages on disk whose record is not in the copy.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class LogCopy:
         self.latest, self.first = latest, first
         self.mending = LogRepair(context, job, incarnation, voters, cell)
         self.lacking: list[tuple[int, int]] = []
-        """Where records lack since before this agent was started."""
+        """Holes of earlier boots."""
         self._epoch = 0
         self._tokens: dict[int, None] = {}
         self._timer: Timer | None = None
@@ -88,14 +90,15 @@ class LogCopy:
         cell: Callable[[bytes], RegisterCell | None],
         held: Callable[[bytes], tuple[Terms | None, LogCopy | None]],
     ) -> LogCopy:
-        """The copy of a log as it is on disk.
+        """Return the copy of a log on disk.
 
         Args:
-            context: the way out.
-            terms: of the job.
-            log: what is on disk of the job, if anything.
-            cell: what this agent has accepted of a job's register: its log must have what is before the tail.
-            held: what is held of a job, when it matters.
+            context: effects.
+            terms: terms of the job.
+            log: the log of the job on disk, if there is one.
+            cell: returns the accepted value of a job's register; the log must have the records before its
+                tail.
+            held: returns the present terms and copy of a job.
         """
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         mine = log if log is not None and log.incarnation == incarnation else LogInfo(job, incarnation, None)
@@ -115,14 +118,14 @@ class LogCopy:
 
     @property
     def fetching(self) -> bool:
-        """Records, or the pages of their rows, are on their way."""
+        """Whether records or pages of rows are being fetched."""
         return bool(self._tokens) or self._taking
 
     def reaches(self, index: int | None) -> bool:
         return index is None or (self.latest is not None and self.latest >= index)
 
     def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
-        """Fetch everything behind `latest`; `done` is called when there is no more, or no answer."""
+        """Fetch all records after `latest`; `done` is called when there are no more, or no answer."""
         if done is not None:
             self._done.append(done)
         if all(known.id != source.id for known in self._sources):
@@ -138,7 +141,7 @@ class LogCopy:
         done: Callable[[], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """Fetch from one source after the other until `index` is here, as long as that is wanted."""
+        """Fetch from one source after the other until the copy reaches `index`, while `wanted()` is true."""
         if self.reaches(index):
             done()
         elif sources and wanted():
@@ -168,9 +171,12 @@ class LogCopy:
         else:
             self._finish()
 
-    def page(self, sender: Contact, page: Page, payload: bytes) -> None:
-        """A page came; raises ProtocolError if it is damaged."""
-        if page.incarnation != self.incarnation or self.mending.page(sender, page, payload):
+    def on_page(self, sender: Contact, page: Page, payload: bytes) -> None:
+        """Take records or a page of rows; raises `ProtocolError` if they are damaged."""
+        if page.part:
+            self.pages.on_page(sender, page, payload)
+            return
+        if page.incarnation != self.incarnation or self.mending.on_page(sender, page, payload):
             return
         if page.token not in self._tokens:
             return
@@ -225,7 +231,7 @@ class LogCopy:
         done: Callable[[], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """Append the records of a tail once their pages are here, if that is wanted still; call `done`."""
+        """Append the records of a tail when their pages are on disk, if still wanted, and call `done`."""
         if not (self.missing_pages(tail).keys() - self.pages.gone):
             for record, rows in decode_page(tail):
                 self._append(record, rows)
@@ -239,27 +245,28 @@ class LogCopy:
             self.pages.obtain(self.missing_pages(tail), sources, fetched)
 
     def missing_pages(self, tail: bytes) -> Pages:
-        """The row pages that the records of a tail need, which was checked, and that are not here."""
+        """Return the row pages of the records of a valid tail that are not on disk."""
         found: Pages = {}
         for record, rows in decode_page(tail) if names_pages(tail) else ():
             found |= self._lacking(record, rows)
         return found
 
     def _lacking(self, record: ResultRecord, rows: bytes) -> Pages:
-        """Of a record that is here already, none."""
+        """Return the missing row pages of a record; none if the record is in the copy."""
         return {} if self.reaches(record.index) else self.pages.lacking(record.index, rows)
 
     def append(self, page: bytes, first: int | None = None) -> None:
-        """Append the records of a page that are behind `latest`; raises ProtocolError if it is damaged.
+        """Append the records of a page after `latest`, up to the first one with missing row pages.
 
-        Not from a record on whose row pages are not here: it is fetched with them.
+        Raises:
+            ProtocolError: the page is damaged.
         """
         for record, rows in decode_page(page):
             if not self.add(record, rows, first):
                 return
 
     def add(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
-        """Append a record if it is behind `latest`; returns False if pages of its rows are not here."""
+        """Append a record if it is after `latest`; returns False if pages of its rows are missing."""
         if self._lacking(record, rows):
             self._context.stats["control.row_pages_lacking"] += 1
             return False
@@ -267,9 +274,9 @@ class LogCopy:
         return True
 
     def _append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
-        """Append a record if it is behind `latest`; one of an epoch below the last one's is refused (D-5).
+        """Append a record if it is after `latest`; refuse one of an earlier epoch than the last one (D-5).
 
-        `first` is the first record that the job ever had, if it is known: the copy may begin later.
+        `first` is the index of the job's first record, if it is known, because the copy may begin later.
         """
         if record.epoch < self._epoch:
             self._context.stats["control.fenced"] += 1
@@ -287,7 +294,7 @@ class LogCopy:
 
 
 def _vouched(cell: RegisterCell | None, incarnation: str) -> int | None:
-    """The last record that a log must have by what its agent has accepted, None if there is none."""
+    """Return the last record that a log must have because of this agent's vote; None if there is none."""
     value = None if cell is None else cell.value
     return (
         value.before if value is not None and value.incarnation == incarnation and not value.deleted else None
@@ -295,11 +302,11 @@ def _vouched(cell: RegisterCell | None, incarnation: str) -> int | None:
 
 
 class JobReplica:
-    """One job held for its master.
+    """Replica of one job.
 
     Args:
-        context: the way out.
-        terms: as far as known.
+        context: effects.
+        terms: the known terms.
         copy: this agent's copy of the job's results log.
     """
 
@@ -308,10 +315,10 @@ class JobReplica:
         self.terms, self.copy = terms, copy
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
-        """Take terms of the same incarnation, unless they are older; durable before what follows.
+        """Store terms of the same incarnation, unless they are older; they are durable before later effects.
 
-        Who has only heard of a new master holds an old roster under a new epoch. If the register names a
-        later `roster`, it is taken from older terms, too; epoch and master stay.
+        An agent that only knows a new master has an old roster with a new epoch. If the register names a
+        later `roster`, it is taken from terms of an earlier epoch, too; epoch and master stay.
         """
         if self.terms.version < roster <= terms.version and terms.epoch < self.terms.epoch:
             terms = replace(terms, epoch=self.terms.epoch, master=self.terms.master)
@@ -320,11 +327,10 @@ class JobReplica:
             self.persist()
 
     def persist(self) -> None:
-        """Remember the terms across restarts."""
         self._context.emit(Persist("job", self.terms.manifest.job_id, pack(Replica(self.terms, None))))
 
     def begin(self) -> None:
-        """Remember it, and be in its tree: a job that reads others has no members to find its master."""
+        """Store the terms; join the tree of a job without members, because no member looks for its master."""
         self.persist()
         self.copy.mending.found(self.copy.lacking)
         if has_no_members(self.terms.manifest.text):

@@ -1,12 +1,12 @@
-"""Whom this agent has met: also those that are away now, and those of earlier lives.
+"""Known peers: the agents that this agent has met, including those that are away, over all boots.
 
-Owns a bounded memory, on disk, of agents and since when they are away. Sends nothing.
+Owns a bounded memory, on disk, of agents and the times since when they are away. Sends nothing.
 
-Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away, or was last heard of
-meanwhile: a side of a partition, or an agent that was restarted alone, must not take itself for the whole
-fleet (D-4, D-15). Only who says itself that it has left for good is forgotten at once, until it begins
-another boot. Two sides never both have a majority by that: each leaves out only agents that are on neither.
-That an agent is there is the overlay's word alone, since no other source says when that ends.
+Invariants: a known agent is kept for `FORGOTTEN_S` after it went away or after its last message, because a
+side of a partition, or an agent that restarted alone, must not assume that it is the whole fleet (D-4, D-15).
+Only an agent that has sent `Departed` is forgotten at once, until it starts again. This never gives both
+sides of a partition a majority, because the departed agents are on neither side. Only the overlay reports
+that an agent is alive, because no other source reports when that ends.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
 KIND = "met"
-"""Of what is kept on disk."""
+"""Kind of the stored contacts."""
 
 FORGOTTEN_S = 300.0
-"""How long an agent that is away counts as one of the fleet: longer than a reboot."""
+"""Time for which an agent that is away counts as part of the fleet; a reboot takes less."""
 
 MET_MAX = 1024
-"""Agents remembered; those that have been away for longest make room."""
+"""Maximum number of known agents; those that have been away for the longest time are forgotten first."""
 
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Contact)
 
 
 class KnownPeers:
-    """The agents this one knows of.
+    """The known peers of one agent.
 
     Args:
-        context: clock and disk.
+        context: clock and effects.
     """
 
     def __init__(self, context: Context) -> None:
@@ -59,31 +59,31 @@ class KnownPeers:
             self._forget(next(iter(self._away or self._met)))
 
     def received(self, agent: bytes) -> None:
-        """A message came from an agent. One that is away is not there by that, but counts from now on.
+        """Handle a message of an agent; an agent that is away stays away, and its time starts again.
 
-        It may have been on its way, or waited here, since before its sender's end: the overlay has lost that
-        one, and loses no agent twice.
+        The agent does not count as alive, because it may have sent the message before it failed, and the
+        overlay reports the loss of an agent only once.
         """
         if agent in self._away:
             self._away[agent] = self._context.now
             self._away.move_to_end(agent)
 
     def answered(self, contact: Contact) -> None:
-        """An agent has answered that the overlay may not know: it counts from now on."""
+        """Add an agent that has answered and that the overlay may not know."""
         if contact.id not in self._met:
             self.met(contact)
             self.lost(contact.id)
         self.received(contact.id)
 
     def lost(self, agent: bytes) -> Contact | None:
-        """An agent is away; None: it has left for good, or was not met."""
+        """Mark an agent as away and return its contact; None: it has left for good, or is not known."""
         if agent in self._met:
             self._away.setdefault(agent, self._context.now)
         return self._met.get(agent)
 
     @safeguard("farewells")
-    def departed(self, contact: Contact) -> None:
-        """An agent says that this was its last boot for now; said late, it is nothing to a later boot."""
+    def on_departed(self, contact: Contact) -> None:
+        """Forget an agent that has left for good; a later boot of it is met again."""
         self._departed[contact.id] = max(contact.incarnation, self._departed.pop(contact.id, -1))
         while len(self._departed) > MET_MAX:
             self._departed.popitem(last=False)
@@ -99,7 +99,7 @@ class KnownPeers:
         return [contact for contact in self._met.values() if contact.id not in self._away]
 
     def restored(self, agent: bytes, data: bytes) -> None:
-        """Met in an earlier boot; away until it is met again. What cannot be read is left out and counted."""
+        """Restore an agent, which is away until it is met again; a damaged contact is ignored and counted."""
         try:
             self._met[agent] = _UNPACK.decode(data)
         except msgspec.MsgspecError:
@@ -111,12 +111,12 @@ class KnownPeers:
         return [self._met[agent] for agent in self._away]
 
     def away_s(self, agent: bytes) -> float:
-        """For how long an agent has been away, 0.0 while it is there."""
+        """Return the seconds for which an agent has been away; 0.0 while it is alive."""
         since = self._away.get(agent)
         return 0.0 if since is None else self._context.now - since
 
     def nearest(self, key: bytes, count: int) -> list[Contact]:
-        """The agents closest to `key`, this one and those that are away included; O(n log n)."""
+        """Return the agents closest to `key`, including this one and those away. Cost: O(n log n)."""
         for agent in [agent for agent in self._away if self.away_s(agent) >= FORGOTTEN_S]:
             self._forget(agent)
         known = (self._context.me, *self._met.values())

@@ -1,15 +1,14 @@
-"""Filling the holes that damage left in a copy of a results log.
+"""Log repair: fills the holes that damage has left in a copy of a results log.
 
-Owns whom of the job's voters is asked for records that lack here, and when a record counts as lost. Reads
-and writes no file: holes come from the results log (`LogInfo`, `LogDamaged`) and from this agent's own vote,
-which names records that its log must have; what is fetched goes into the log by `MendLog`.
+Owns the order in which the job's voters are asked for missing records, and the decision that a record is
+lost. Reads and writes no file: holes come from the results log (`LogInfo`, `LogDamaged`) and from this
+agent's own vote, which requires records in its log; `MendLog` writes fetched records into the log.
 
-The newest records may be in no log but this agent's yet: the register's value has them as well, and is looked
-at first.
+The newest records may be in no other log yet. The register's value contains them, so that it is used first.
 
-Invariants: the lowest hole is filled first, so that a hole only ever shrinks from its beginning; only the
-master declares a loss, and only when every other voter has answered that it lacks the record as well, or has
-been silent for `SILENT_S`. A declared loss is a record, and every copy of the log gets it like any other.
+Invariants: the lowest hole is filled first, so that a hole only shrinks from its beginning. Only the master
+declares a loss, and only after every other voter has answered that it lacks the record, or has been silent
+for `SILENT_S`. A declared loss is a record, which every copy of the log gets.
 
 Paper: none. See guarantees D-17.
 """
@@ -30,28 +29,28 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
 Hole = tuple[int, int]
-"""Indices from the first up to and without the second."""
+"""Indices [first, second)."""
 
 ANSWER_S = 1.0
-"""How long one voter has to answer before the next one is asked as well."""
+"""Time for a voter to answer before the next one is asked, too."""
 
 PAUSE_S = 5.0
-"""Between two rounds in which no agent had what lacks."""
+"""Pause between two rounds without success."""
 
 SILENT_S = 60.0
-"""How long a voter may be silent before a record that no other has counts as lost: then another replaces it
-(`register.members.GONE_S`)."""
+"""Time for which a voter may be silent before a record that no other voter has counts as lost; the master
+then replaces the voter (`register.members.GONE_S`)."""
 
 
 class LogRepair:
     """The holes of one copy.
 
     Args:
-        context: clock and way out.
-        job: whose log.
-        incarnation: of the log.
-        voters: who may have a copy; None as soon as no agent needs this one any more.
-        cell: what this agent has accepted of the job's register, None if nothing.
+        context: clock and effects.
+        job: job of the log.
+        incarnation: incarnation of the log.
+        voters: returns the agents that may have a copy; None if this copy is not needed any more.
+        cell: returns the value of the job's register that this agent has accepted; None: none.
     """
 
     def __init__(
@@ -66,11 +65,9 @@ class LogRepair:
         self._cell = cell
         self.holes: list[Hole] = []
         self._declare: Callable[[int, int], bytes] | None = None
-        self._lacking: dict[
-            bytes, int
-        ] = {}  # who lacks the beginning of the lowest hole, too, and up to where
+        self._lacking: dict[bytes, int] = {}  # voters without the beginning of the lowest hole: end of theirs
         self._asked: dict[bytes, None] = {}
-        self._partly = False  # something of the lowest hole is filled
+        self._partly = False  # whether a part of the lowest hole is filled
         self._since = 0.0
         self._token: int | None = None
         self._timer: Timer | None = None
@@ -78,7 +75,7 @@ class LogRepair:
 
     @safeguard("mending")
     def found(self, holes: Sequence[Hole]) -> None:
-        """Records lack there; what is known already stays as it is."""
+        """Add holes; known holes do not change."""
         for start, stop in holes:
             low = max([start, *(high for begin, high in self.holes if begin <= start < high)])
             high = min([stop, *(begin for begin, end in self.holes if low <= begin < stop)])
@@ -88,23 +85,23 @@ class LogRepair:
             self._begin()
 
     def lead(self, declare: Callable[[int, int], bytes] | None) -> None:
-        """This agent leads the job: `declare` gives a page that says of intervals that they are lost."""
+        """Set the function that makes the page of a declared loss, while this agent leads the job."""
         self._declare = declare
         if self.holes:
             self._begin()
 
     def settle(self, then: Callable[[], None]) -> None:
-        """Call `then` when no hole is left, or when all agents that may fill it were asked."""
+        """Call `then` when no hole is left, or when all voters were asked."""
         if self.holes:
             self._waiting.append(then)
         else:
             then()
 
-    def page(self, sender: Contact, page: Page, payload: bytes) -> bool:
-        """A page came; whether it was asked for here.
+    def on_page(self, sender: Contact, page: Page, payload: bytes) -> bool:
+        """Take a page; returns whether it answers a request of this repair.
 
         Raises:
-            ProtocolError: it is damaged.
+            ProtocolError: the page is damaged.
         """
         if self._token is None or page.token != self._token or not self.holes:
             return False
@@ -161,9 +158,9 @@ class LogRepair:
             self._timer = self._context.after(PAUSE_S, self._next)
 
     def _fill_from_cell(self) -> bool:
-        """Take what the register's value has of the lowest hole; whether it has any.
+        """Fill the lowest hole from the register's value; returns whether the value has any of its records.
 
-        What is accepted here of an index that was in the log is what was chosen.
+        An accepted record of an index that was in the log is the chosen one.
         """
         cell = self._cell()
         if cell is None or not cell.tail or cell.value.incarnation != self._incarnation:
@@ -173,7 +170,7 @@ class LogRepair:
         start, stop = self.holes[0]
         if not start < stop or stop <= first or start > last:
             return False
-        if start < first:  # the part in front of them first
+        if start < first:  # the part before them is filled first
             self.holes[:1] = [(start, first), (first, stop)]
             return False
         mine = [(replace(record, open=b""), rows) for record, rows in records if start <= record.index < stop]

@@ -1,12 +1,12 @@
-"""The row pages of one job that an agent has before their record is in its log, and how it gets others.
+"""Row pages of one job that an agent stores before their record is in its log.
 
-A record whose rows are pages is voted for, and appended, where all of its pages are on disk: an acceptor
-fetches them from the master that proposes the record, who catches up from the agent whose log it reads. Owns
-what is here ahead of the log and what is on its way. Knows no vote and no record.
+An agent votes for a record with pages, and appends it, only if all of its pages are on disk. An acceptor
+fetches them from the master that proposes the record; an agent that completes its copy fetches them from the
+agent whose log it reads. Owns the pages ahead of the log, and the requests for others.
 
-Invariants: a page is held when it was given to the disk before anything that relies on it; what arrives is
-compared with its digest; a question is over when all that is wanted is here, when every source has said that
-it lacks it or there is none (`gone`), or when nothing came for long.
+Invariants: a stored page was written before any effect that depends on it. An arriving page is compared with
+its digest. A request ends when all wanted pages are on disk, when every source lacks one or there is no
+source (`gone`), or when no answer arrives.
 
 Paper: none. See guarantees D-4, D-17.
 """
@@ -23,24 +23,27 @@ from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 
 FETCH_S = (2.0, 5.0, 10.0)
-"""When a page that did not come is asked for again, of the next source. The last pause is repeated; a page
-that comes late is taken."""
+"""Pauses before a missing page is requested from the next source; the last one applies to all further
+requests. A late page is used."""
 
 FETCH_TRIES = 4
-"""Questions without an answer, one after the other, until the sources are given up for now."""
+"""Minimum number of consecutive requests without an answer before the sources are given up."""
 
 Pages = dict[bytes, int]
-"""Digests of pages, and the interval that each belongs to."""
+"""Intervals of pages by digest."""
 
 
 class PageCopies:
-    """See the module's head.
+    """Row pages of one job ahead of its log.
 
     Args:
-        context: clock and way out.
-        job: whose pages.
-        incarnation: of its results.
-        held: index and digest of what is on disk, ahead of the log.
+        context: clock and effects.
+        job: job of the pages.
+        incarnation: incarnation of its results.
+        held: index and digest of the pages on disk.
+
+    Attributes:
+        gone: wanted pages that no source has.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class PageCopies:
         self.gone: set[bytes] = set()
 
     def lacking(self, index: int, rows: bytes) -> Pages:
-        """The pages of a record that are not here; rows that stand in it need none."""
+        """Return the pages of a record that are not on disk; none if its rows are not in pages."""
         table = table_of(rows)
         needed = () if table is None else table.all
         return {page.digest: index for page in needed if page.digest not in self._held}
@@ -67,11 +70,11 @@ class PageCopies:
         self._context.emit(KeepPage(self._job, self._incarnation, index, data))
 
     def passed(self, index: int) -> None:
-        """The log has the records up to this one: their pages are not needed before a vote again."""
+        """Forget the pages of records up to `index`, which are in the log now."""
         self._held = {digest: known for digest, known in self._held.items() if known > index}
 
     def obtain(self, pages: Pages, sources: Iterable[Contact], done: Callable[[], None]) -> None:
-        """Fetch pages; `done` is called when they are here, or do not come: `lacking` and `gone` tell."""
+        """Fetch pages; `done` is called when they are on disk or given up (see `lacking` and `gone`)."""
         self._done.append(done)
         self._wanted |= pages
         known = {source.id for source in self._sources} | {self._context.me.id}
@@ -81,8 +84,8 @@ class PageCopies:
             self.gone.clear()
             self._ask()
 
-    def came(self, sender: Contact, message: Page, payload: bytes) -> None:
-        """A source has answered; raises ProtocolError if it sends something else."""
+    def on_page(self, sender: Contact, message: Page, payload: bytes) -> None:
+        """Take a page, or the answer that a source lacks it; raises `ProtocolError` if it is another page."""
         digest = message.part
         if digest not in self._wanted:
             return

@@ -1,4 +1,4 @@
-"""The row pages of a record, read from this agent's own results log one after the other."""
+"""Reads the row pages of a record from this agent's own results log, one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read_rows(
     rows: bytes,
     then: Callable[[bytes | None], None],
 ) -> None:
-    """`then` gets the rows of a record as one Arrow stream, None if a page of them cannot be read here."""
+    """Call `then` with the rows of a record as one Arrow stream, or None if a page cannot be read."""
     table = table_of(rows)
     if table is None:
         then(rows)

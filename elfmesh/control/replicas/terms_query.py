@@ -1,10 +1,10 @@
-"""What do the agents closest to a job know of it? Asked by a new root before it wants to lead.
+"""Terms query: a new root asks the agents closest to a job for its terms before it tries to lead.
 
-Owns open inquiries. A root that restarted, or that came to be closest a moment ago, may know an old term or
-none; its neighbours, or those that vote on the job, hold the newest. What it learns here is who to ask and
-whether to try; who leads is decided by the control register.
+Owns the open queries. A root that has restarted, or has just become the closest agent, may know an old term
+or none; its neighbours or the job's voters have the newest one. The query only decides whether the root tries
+to lead; the control register elects the master.
 
-Invariant: an inquiry ends once, with the newest terms among the answers and our own.
+Invariant: a query ends once, with the newest terms among the answers and those of this agent.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from elfmesh.overlay.events import LookupDone
 
 NEIGHBOURS = 3
 ALL_NEAR = 8
-"""All that a look-up finds."""
+"""All agents that a lookup finds."""
 
 ANSWER_S = 1.0
 AGAIN_S = 0.25
-"""When those who are silent are asked once more: a single loss must not cost the whole time."""
+"""Time after which silent agents are asked again, because the loss of one message must not cost
+`ANSWER_S`."""
 
 Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
-"""Called with the job, its newest terms, and the ids of those that answered that they do not lead it."""
+"""Called with the job, its newest terms, and the ids of the agents that answered that they do not lead it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Who has answered, by its id, and the values by which the job is over that they have accepted."""
+    """Agents that have answered, by id, and their accepted values that ended the job."""
 
     received: dict[bytes, Contact]
     ended: tuple[RegisterValue, ...] = ()
@@ -54,21 +55,21 @@ class _Open:
 
 
 class TermsQuery:
-    """Asks the neighbours of a job.
+    """Terms queries of one agent.
 
     Args:
-        context: clock and way out.
-        known: what this agent itself knows of a job.
+        context: clock and effects.
+        known: returns this agent's own terms of a job.
     """
 
     def __init__(self, context: Context, known: Callable[[bytes], tuple[Terms | None, int | None]]) -> None:
         self._context, self._known = context, known
         self._open: dict[bytes, _Open] = {}
         self.lost_votes: dict[bytes, None] = {}
-        """Agents whose last answer was that they have lost their votes."""
+        """Agents that have reported the loss of their votes in their last answer."""
 
     def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
-        """Begin an inquiry among the closest neighbours and some others, or wait for the one that is open."""
+        """Query the closest neighbours and the agents in `extra`, or wait for the open query."""
 
         def ended(terms: Terms | None, terms_query: _Open) -> None:
             then(job, terms, tuple(terms_query.idle))
@@ -84,9 +85,9 @@ class TermsQuery:
         extra: tuple[Contact, ...],
         then: Callable[[Terms | None, Answers], None],
     ) -> None:
-        """Ask all neighbours and some others; `then` hears the newest terms, and what else was answered.
+        """Query all neighbours and the agents in `extra`; `then` receives the newest terms and the answers.
 
-        Their answers also say how high the epochs of the job were: others may vote on it now than did.
+        The answers also raise the known epoch of the job, because its voters may have changed.
         """
 
         def ended(terms: Terms | None, terms_query: _Open) -> None:
@@ -132,7 +133,7 @@ class TermsQuery:
                 terms_query.waiting.remove(agent)
                 self._end_if_received(job, terms_query)
 
-    def answered(self, sender: Contact, message: Known) -> None:
+    def on_known(self, sender: Contact, message: Known) -> None:
         terms_query = self._open.get(message.job)
         if terms_query is None or terms_query.token != message.token or sender.id not in terms_query.waiting:
             return

@@ -243,10 +243,10 @@ def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
     known, other = KnownPeers(context), Contact(agent_id(1), "sim", 2, 3)
     again = replace(other, incarnation=4)
     known.met(again)
-    known.departed(other)
+    known.on_departed(other)
     assert known.nearest(JOB, 9) == sorted((context.me, again), key=lambda each: ids.distance(each.id, JOB))
-    known.departed(again)
-    known.departed(other)
+    known.on_departed(again)
+    known.on_departed(other)
     known.met(again)
     assert known.nearest(JOB, 9) == [context.me], "the older word takes nothing back"
 
@@ -256,7 +256,7 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
     known = KnownPeers(context)
     other = Contact(agent_id(1), "sim", 2, 3)
     known.met(other)
-    known.departed(other)
+    known.on_departed(other)
     for late in (other, replace(other, incarnation=2)):
         known.met(late)
         known.received(late.id)

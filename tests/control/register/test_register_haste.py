@@ -42,7 +42,7 @@ def test_a_late_page_counts_although_the_next_source_was_asked_and_the_lost_are_
     second = asked[1].message
     run(registers, sum(FETCH_S[:2]))
     assert isinstance(second, Fetch)
-    copy.page(A, Page(JOB, "i", second.token, done=False), tail(1))
+    copy.on_page(A, Page(JOB, "i", second.token, done=False), tail(1))
     assert copy.latest == 1
     *_, last = (effect for effect in registers.out if isinstance(effect, Send))
     assert last.to == A, "who has answered is asked for the rest"
@@ -61,11 +61,11 @@ def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> Non
     registers.out.clear()
     _, copy = held.held(JOB)
     assert copy is not None
-    copy.page(STRANGER, Page(JOB, "i", fetch.token, done=True), tail(7))
+    copy.on_page(STRANGER, Page(JOB, "i", fetch.token, done=True), tail(7))
     while copy.fetching:  # the others have no more
         *_, last = (effect for effect in registers.out if isinstance(effect, Send))
         assert isinstance(last.message, Fetch)
-        copy.page(last.to, Page(JOB, "i", last.message.token, done=True), b"")
+        copy.on_page(last.to, Page(JOB, "i", last.message.token, done=True), b"")
     (answer,) = (each for each in sent(registers.out) if isinstance(each, Accepted))
     assert replace(answer, cause=UNSET) == Accepted(JOB, ballot, votes=1)
 

@@ -39,7 +39,7 @@ def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait()
     *_, last = (effect for effect in own_registers.out if isinstance(effect, Send))
     assert last.to == B
     assert isinstance(last.message, Fetch)
-    copy.page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
+    copy.on_page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
     assert copy.latest == 2
     assert done == [], "the silent one may have more"
     run(own_registers, 2 * sum(FETCH_S))

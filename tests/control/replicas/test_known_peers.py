@@ -56,9 +56,9 @@ def test_an_answer_makes_an_agent_known_but_not_there() -> None:
 def test_a_farewell_forgets_this_boot_and_not_a_later_one() -> None:
     peers = KnownPeers(new_context(200))
     peers.met(agent(1, boot=2))
-    peers.departed(agent(1, boot=1))
+    peers.on_departed(agent(1, boot=1))
     assert peers.known() == (agent(1, boot=2),), "it was said by an earlier boot"
-    peers.departed(agent(1, boot=2))
+    peers.on_departed(agent(1, boot=2))
     assert peers.known() == ()
     peers.met(agent(1, boot=2))
     assert peers.known() == (), "a contact of a boot that has left is stale"

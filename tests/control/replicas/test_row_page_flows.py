@@ -206,7 +206,7 @@ def test_another_page_under_the_digest_of_one_is_refused() -> None:
     assert copy is not None
     copy.pages.obtain({b"d" * 16: 1001}, [world.master().me], lambda: None)
     with pytest.raises(ProtocolError):
-        copy.pages.came(world.master().me, Page(JOB, copy.incarnation, 1, True, part=b"d" * 16), b"else")
+        copy.pages.on_page(world.master().me, Page(JOB, copy.incarnation, 1, True, part=b"d" * 16), b"else")
     assert held(voter) == before
 
 

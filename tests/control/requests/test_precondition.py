@@ -242,7 +242,7 @@ def test_a_master_of_an_earlier_version_learns_whether_a_client_waits() -> None:
     def noted(message: Answered, payload: bytes) -> None:
         notified.append((message, payload))
 
-    master.control.context.job_answered = noted  # type: ignore[method-assign]  # listens in
+    master.control.context.on_answered = noted  # type: ignore[method-assign]  # listens in
     for token in (waiting, waiting + 1_000_000):
         body = encode_json({"token": token, "of": other.me.id.hex()})
         world.post(0.0, other, Received(master.me, Ask(WAITS, b"j" * 20, body, master.me, token), b""))

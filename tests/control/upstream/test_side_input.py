@@ -270,6 +270,6 @@ def test_a_job_that_is_not_there_is_asked_for_after_a_pause() -> None:
                 ask = unpack(effect.body)
                 assert isinstance(ask, Ask)
                 asked += 1
-                context.job_answered(Answered(ask.token, NOT_FOUND, 2), b"{}")
+                context.on_answered(Answered(ask.token, NOT_FOUND, 2), b"{}")
     seconds, candidates = 10, 2
     assert 2 * candidates <= asked <= (seconds / UNKNOWN_AGAIN_S + 1) * candidates
