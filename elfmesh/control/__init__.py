@@ -1,6 +1,4 @@
-"""Room control: jobs.
-
-The language, manifests, masters and members, results logs, the HTTP API and its client.
+"""Room control: the state machines of jobs, sans-IO: manifests, control registers, masters and members.
 
 Paper: ELF 2.4, 3.
 """

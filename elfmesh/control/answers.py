@@ -1,6 +1,6 @@
-"""Answers to clients on their way between agents: an HTTP status, JSON values, raw data.
+"""Answers to clients, which agents send to each other: an HTTP status, JSON values, raw data.
 
-Owns the bytes of an `Answered` and the shape of an error. Knows no verb.
+Owns the bytes of an `Answered` and the JSON of an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from elfmesh.wire import UNREADABLE
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE = 200, 400, 404, 409, 410
 FAILED, NOT_IMPLEMENTED, UNAVAILABLE = 500, 501, 503
 AGAIN = 425
-"""To an asking agent only: it shall ask once more, and name what it learns here (`requests.precondition`)."""
+"""Status for agents only: the agent repeats the request with the state in the answer
+(`requests.precondition`)."""
 
 NO_MASTER = "the job has no master now; ask again soon"
 NEW_MASTER = "the job has another master since a moment ago; ask again"
@@ -33,12 +34,12 @@ _DECODE = msgspec.json.Decoder(dict[str, Any])
 
 
 def error_body(message: str, *, where: str = "", hint: str = "", code: int = 1) -> dict[str, Any]:
-    """The JSON of an error; `code` is what the command line exits with."""
+    """Return the JSON of an error; `code` is the exit code of the command line."""
     return {"error": message, "where": where, "hint": hint, "code": code}
 
 
 def error_of(error: ElfError) -> dict[str, Any]:
-    """The JSON of one of our errors; a `QueryError` keeps its place."""
+    """Return the JSON of an error; that of a `QueryError` has its line and column."""
     body = error_body(error.message, where=error.where, hint=error.hint, code=error.exit_code)
     if isinstance(error, QueryError):
         body |= {"line": error.line, "column": error.column}
@@ -46,9 +47,9 @@ def error_of(error: ElfError) -> dict[str, Any]:
 
 
 def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
-    """The JSON of what agents say against the text of a job, each as "AGENT: error"; the first one is shown.
+    """Return the JSON of the refusals of a job's text, each "AGENT: error"; it shows the first one.
 
-    An error of the text keeps its place there, as if the one who was asked had found it.
+    An error in the text keeps its line and column.
     """
     first, *others = errors
     more = f" and {len(others)} more agent{'s' * (len(others) > 1)}" if others else ""
@@ -66,7 +67,7 @@ def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
 def respond(
     context: Context, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
 ) -> None:
-    """Send the answer to the agent whose client asked."""
+    """Send an answer to the agent of the client."""
     text = encode_json(body)
     if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
         status, payload = FAILED, b""
@@ -75,17 +76,17 @@ def respond(
 
 
 def refuse(context: Context, origin: Contact, token: int, status: int, text: str) -> None:
-    """Send the answer that what a client asked for is not done."""
+    """Send a refusal to the agent of the client."""
     hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
     code = 69 if status == UNAVAILABLE else 1
     respond(context, origin, token, status, error_body(text, hint=hint, code=code))
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """The JSON values and the data of an answer.
+    """Return the JSON values and the data of an answer.
 
     Raises:
-        ProtocolError: not an answer.
+        ProtocolError: the payload is no answer.
     """
     return decode_body(payload[: message.body_size]), payload[message.body_size :]
 
@@ -105,10 +106,10 @@ def seconds(value: Any, most_s: float) -> float:
 
 
 def decode_body(text: bytes) -> dict[str, Any]:
-    """The JSON object of a question or an answer.
+    """Return the JSON object of a request or an answer.
 
     Raises:
-        ProtocolError: not a JSON object.
+        ProtocolError: the text is no JSON object.
     """
     try:
         return _DECODE.decode(text)

@@ -1,12 +1,11 @@
-"""Causes: which step of which agent led to a step, for the steps that concern an interval of a job.
+"""Causes: for each step about an interval of a job, the step of an agent that led to it.
 
-Owns the newest steps of one agent, in memory, and the name of the step whose handling is under way. A step is
-named by the beginning of its agent's id, the agent's boot and a number. Messages that can lead to a step at
-another agent (`machine.Caused`) carry the name, and timers keep it (`control.context`). Decides nothing:
-no protocol reads a step.
+Owns the newest steps of one agent, in memory, and the name of the current step. The name consists of the
+first bytes of the agent's id, its boot and a number. Messages that can lead to a step at another agent
+(`machine.Caused`) contain the name, and timers store it (`control.context`). No decision depends on a step.
 
-Invariants: at most `STEPS_MAX` steps are kept, the newest ones. A step whose cause is not known, because a
-thread or another machine answered in between, names the newest step of this agent about the same interval.
+Invariants: only the newest `STEPS_MAX` steps are kept. A step whose cause is not known, because a thread or
+another machine answered in between, names this agent's newest step about the same interval.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import NamedTuple
 from elfmesh.interval_map import END
 
 STEPS_MAX = 4096
-"""About 1.4 MB. An agent that merges for 16 children notes some 40 steps for an interval."""
+"""Maximum number of steps, about 1.4 MB. An agent with 16 children notes some 40 steps for an interval."""
 
 RECENT = 32
-"""How many of the newest steps are searched for one about the same interval."""
+"""Number of the newest steps that are searched for one about the same interval."""
 
 AGENT_BYTES = 8
-"""Of an agent's id, in the name of a step: enough to tell the agents of a fleet apart."""
+"""Number of bytes of an agent's id in the name of a step."""
 
 
 UNKNOWN = range(0)
@@ -35,18 +34,18 @@ NO_CAUSE = (b"", UNKNOWN)
 
 
 class Step(NamedTuple):
-    """Something that an agent did for the intervals [start, stop) of a job.
+    """A step of an agent for the intervals [start, stop) of a job.
 
     Attributes:
-        name: of the step.
-        cause: the name of the step that led to it, b"" if none is known.
-        at: when, on the clock of the agent's machines.
-        kind: what it did.
-        tree: the job, or a tree of one of its partitions.
+        name: name of the step.
+        cause: name of the step that led to it; b"" if none is known.
+        at: time on the clock of the agent's machines.
+        kind: kind of the step.
+        tree: id of the job, or of a tree of one of its partitions.
         start: the first interval.
         stop: one past the last interval.
-        peer: beginning of the id of the agent with which it did it, b"" if there is none.
-        detail: for people; bytes: the coverage of a contribution.
+        peer: first bytes of the id of the other agent; b"" if there is none.
+        detail: text for display; bytes: the coverage of a contribution.
     """
 
     name: bytes
@@ -64,9 +63,9 @@ class Causes:
     """The newest steps of one agent.
 
     Args:
-        agent: its id.
-        boot: tells the steps of two boots apart.
-        limit: how many steps are kept.
+        agent: id of the agent.
+        boot: boot of the agent.
+        limit: maximum number of steps.
     """
 
     def __init__(self, agent: bytes, boot: int, limit: int = STEPS_MAX) -> None:
@@ -78,19 +77,19 @@ class Causes:
 
     @property
     def current(self) -> bytes:
-        """The name of the step whose handling is under way, b"" if there is none."""
+        """Name of the current step; b"" if there is none."""
         return self._current
 
     @property
     def here(self) -> tuple[bytes, range]:
-        """What a timer keeps, and hands to `follow`.
+        """Arguments for `follow` that a timer stores.
 
-        Nothing of another agent's step: a timer that is set again and again would name it for ever.
+        Steps of other agents are left out, because a timer that is set repeatedly would name one for ever.
         """
         return (self._current, self._about) if self._about else NO_CAUSE
 
     def follow(self, cause: bytes, about: range = UNKNOWN) -> None:
-        """What is done from now on was caused by `cause`, a step about these intervals; b"" by none."""
+        """Set the cause of the next steps to `cause`, a step about the intervals `about`; b"": none."""
         self._current, self._about = cause, about
 
     def note(
@@ -105,7 +104,7 @@ class Causes:
         detail: str | bytes = "",
         leads: bool = True,
     ) -> None:
-        """Keep a step. `leads`: what is done next in this handling was caused by it."""
+        """Add a step. `leads`: whether it is the cause of the next steps."""
         if stop <= start:
             return
         about, cause = self._about, self._current
@@ -119,11 +118,11 @@ class Causes:
             self._current, self._about = name, range(start, stop)
 
     def of(self, trees: Container[bytes], interval: int) -> list[Step]:
-        """The steps about an interval that are kept, in their order."""
+        """Return the stored steps about an interval, in their order."""
         return [each for each in self._steps if each.start <= interval < each.stop and each.tree in trees]
 
     def kept_from(self, trees: Container[bytes]) -> int | None:
-        """The lowest interval that a kept step begins with, None if no step is about these trees."""
+        """Return the lowest first interval of the stored steps about these trees; None: there are none."""
         starts = (each.start for each in self._steps if each.tree in trees and each.start > -END)
         return min(starts, default=None)
 

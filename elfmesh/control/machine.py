@@ -1,15 +1,16 @@
-"""The control machine of one agent: everything about jobs, sans-IO.
+"""The control machine of one agent: all state of jobs, sans-IO.
 
-Owns which part hears which event. The parts: `requests` (this agent's clients), `programs` (users' processes
-beside this agent), `request_handler` (questions answered here), `member_host` and `member` (jobs worked on
-here), `rendezvous` (streams that meet here), `leadership` and `master` (jobs led here), `roots` (trees that
-end here for another's job).
+Owns the dispatching of events to its components: `requests` (requests of this agent's clients), `programs`
+(processes of users beside this agent), `request_handler` (requests that this agent answers), `member_host`
+and `member` (jobs of which this agent is a member), `rendezvous` (streams of which it is the rendezvous),
+`leadership` and `master` (jobs that it leads), `roots` (trees of other masters' jobs of which it is the
+root).
 
-Invariants: a malformed or misplaced message is counted and changes nothing; messages to ourselves are handled
-before the step ends; timers fire in their order.
+Invariants: a malformed or misplaced message is counted and changes nothing. Messages of the agent to itself
+are handled before the step ends. Timers fire in their order.
 
-Paper: ELF 2.4 and 3, Figure 8 (each agent is master, worker or both). The paper's master also merges its
-workers' streams itself; here the trees do, and the master sees merged partials only.
+Paper: ELF 2.4 and 3, Figure 8 (each agent is master, worker or both). Deviation: the trees merge the workers'
+streams, and the master receives only merged partials.
 """
 
 from __future__ import annotations
@@ -85,23 +86,25 @@ def no_facts(topic: str) -> dict[str, Any]:
 
 
 SEEN_AGAIN_S = 60.0
-"""How long after its start an agent takes those that it has met before, and does not see again, for dead."""
+"""Time after its start at which an agent counts known peers as dead that the overlay has not reported
+again."""
 
 EARLY_MAX = 256
-"""Questions of clients that wait until this agent has joined the overlay."""
+"""Maximum number of requests that wait until this agent has joined the overlay."""
 
 
 class Control:
-    """See the module's head. `step` is the only mutator.
+    """The control machine; `step` is the only mutator.
 
     Args:
-        me: this agent, as others reach it.
-        name: what people call it.
-        rng: seeded; for jitter and incarnations.
-        facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
-            ({"items": [{"tree": hex, ...}]}). Called when a client asks.
+        me: contact of this agent.
+        name: name of this agent.
+        rng: seeded random numbers for jitter and incarnations.
+        facts: returns the host's information about this agent by topic: "agent" (merged into `elf get
+            agents`), "trees" ({"items": [{"tree": hex, ...}]}). Called for requests of clients.
         policy: what jobs may use at this agent.
-        loads_late: stream hosts are told of the first job of a stream before it is announced.
+        loads_late: whether hosts load the engine only when there is a job, so that member hosts are notified
+            before the first job of a stream is announced.
     """
 
     def __init__(
@@ -144,7 +147,7 @@ class Control:
         self._local: LocalStreams | None = None
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """Apply one event; return what should happen outside."""
+        """Apply one event; returns the effects."""
         context = self.context
         context.now = max(now, context.now)
         self._take(event)
@@ -161,7 +164,7 @@ class Control:
         return self.context.deadline
 
     def stats(self) -> dict[str, int]:
-        """Counters since the start, and gauges."""
+        """Return the counters since the start, and gauges."""
         return {
             **dict(sorted(self.context.stats.items())),
             "masters": len(self.leadership.masters),
@@ -195,7 +198,7 @@ class Control:
             case ClientRequest() if self._joined or not (event.verb == "apply" or of_job(event.verb)):
                 self.requests.request(event)
             case ClientRequest() if len(self._early) < EARLY_MAX:
-                self._early[event.token] = event  # before, it would found jobs as an electorate of one
+                self._early[event.token] = event  # now, it would create jobs with itself as the only voter
                 self.context.after(REQUEST_S, partial(self._too_early, event.token))
             case ClientRequest():
                 self._not_joined(event.token)
@@ -296,7 +299,7 @@ class Control:
             self.context.stats["control.fenced"] += 1
 
     def _enter(self) -> None:
-        """The overlay is there: only now, or this agent would take itself for the root of all its groups."""
+        """Begin after the agent has joined the overlay; before, it would be the root of all its trees."""
         if self._joined:
             self.member_host.ask_soon()
             return
@@ -310,7 +313,7 @@ class Control:
             self.requests.request(request)
 
     def _too_early(self, token: int) -> None:
-        """Its client asks elsewhere now: what is obeyed later would undo what was answered there."""
+        """Refuse a request that has waited too long, because its client may have sent it to another agent."""
         if self._early.pop(token, None) is not None:
             self._not_joined(token)
 

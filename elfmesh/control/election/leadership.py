@@ -54,8 +54,7 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 STILL_ROOT_S = 5.0
-"""Delay after an election before the master checks that it is the root, because roots may move for a
-moment."""
+"""Delay after an election before the master checks that it is the root; roots may move for a moment."""
 
 
 class Leadership:

@@ -1,1 +1,1 @@
-"""Results of other jobs: found, polled, buffered, and fed to the jobs that read them."""
+"""Results of other jobs as input: requests, buffers, and the feed for the jobs that read them."""

@@ -1,9 +1,9 @@
-"""What a job has of another job's results: how far it has read, and the records that are not used yet.
+"""Upstream buffer: the records of another job that are not used yet, and the position of the reader.
 
-Owns the arithmetic from the intervals of the job that is read to those of the job that reads. Sends nothing.
+Owns the mapping from the intervals of the job that is read to those of the job that reads. Sends nothing.
 
-Invariants: what is held is in the order of the log; everything that starts before `until_us` and is not used
-yet is held; a record whose interval was complete and has no rows is not held, because it says nothing.
+Invariants: the records are in the order of the log. The buffer has all records that start before `until_us`
+and are not used yet. A complete record without rows is not stored, because it does not change any interval.
 
 Paper: ELF 2.4 (coordination of jobs).
 """
@@ -26,7 +26,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How complete what an interval is made of is; the worst of several counts."""
+    """Completeness of the input of an interval; of several inputs, the worst one."""
 
     completeness: float = 1.0
     fidelity: float = 1.0
@@ -37,22 +37,22 @@ class Quality:
 
 
 HELD_BYTES_MAX = 256 << 20
-"""Rows held of one job that is read."""
+"""Maximum size of the buffered rows of one job."""
 
 NOTHING = Quality(0.0, 0.0, 0, 1, (), final=False)
-"""Of results that are not kept any more."""
+"""Quality of results that are not stored any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPiece:
-    """A record of the job that is read, or a stretch of its log that is gone.
+    """A record of the job that is read, or a range of its log that is lost.
 
     Attributes:
         name: the job that is read.
-        first_us: since when something is missing; `at_us` if nothing is, or only there.
-        at_us: where its rows are.
-        quality: of the record.
-        rows: Arrow IPC, b"" for none; None: there was no room for them.
+        first_us: start of the range with the quality of the record; `at_us` if it is only the record.
+        at_us: time of the record's rows.
+        quality: quality of the record.
+        rows: Arrow IPC, b"" for none; None: they were too large.
     """
 
     name: str
@@ -63,11 +63,21 @@ class UpstreamPiece:
 
 
 class Read:
-    """One job that is read.
+    """Buffer of one job that is read.
 
     Args:
         name: "namespace/name".
-        candidates: the ids that it may live under.
+        candidates: ids of its candidate placements.
+
+    Attributes:
+        incarnation: incarnation of the log; None before the first answer.
+        until_us: time before which all records are read; None before the first answer.
+        begin_us: time from which on the log has all records; None if it has them from the beginning.
+        pieces: buffered records.
+        nbytes: size of their rows.
+        slide_us: distance of two windows of the job.
+        size_us: width of its windows.
+        waits: reason why no further record is read, for display.
     """
 
     def __init__(self, name: str, candidates: tuple[bytes, ...]) -> None:
@@ -79,17 +89,17 @@ class Read:
         self.nbytes = 0
         self.slide_us = self.size_us = 0
         self.first_us: int | None = None
-        """Where the first record of its log begins, None if it has none."""
+        """Time of the first record of its log; None if it has none."""
         self.waits = "it has not answered yet"
 
     def lost(self, until_us: int, *, expired: bool = True) -> None:
-        """What begins before `until_us` and was not read is not kept any more, or never was."""
+        """Note that the log lacks the unread records before `until_us`; `expired`: because of retention."""
         if self.until_us is not None and self.until_us < until_us:
             self.pieces.append(UpstreamPiece(self.name, self.until_us, until_us - 1, NOTHING, b""))
             self.until_us = until_us
 
     def take(self, records: Iterable[tuple[ResultRecord, bytes]], slide_us: int) -> None:
-        """The next records of the log; those before `until_us` are here already."""
+        """Add the next records of the log, except those before `until_us`."""
         for record, rows in records:
             at_us = record.index * slide_us
             if self.until_us is not None and at_us < self.until_us:
@@ -105,7 +115,7 @@ class Read:
             self.nbytes -= len(self.pieces.popleft().rows or b"")
 
     def overflow(self) -> None:
-        """Forget the rows of what is held; the intervals that they belong to cannot be made."""
+        """Drop the rows of all records, so that their intervals cannot be made."""
         self.pieces = deque(replace(piece, rows=None) if piece.rows else piece for piece in self.pieces)
         self.nbytes = 0
 
@@ -127,7 +137,7 @@ def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Upstr
 
 
 def has_rows(rows: bytes) -> bool:
-    """Whether an Arrow IPC stream has any row. Cost: its messages' heads."""
+    """Return whether an Arrow IPC stream has a row. Cost: the heads of its messages."""
     if not rows:
         return False
     with pa.ipc.open_stream(pa.py_buffer(rows)) as reader:
@@ -135,7 +145,7 @@ def has_rows(rows: bytes) -> bool:
 
 
 def combined(pieces: Iterable[UpstreamPiece]) -> tuple[State, Quality]:
-    """How an interval made of these pieces stands; of none: it is complete."""
+    """Return state and quality of an interval with these pieces; an interval without pieces is complete."""
     qualities = [piece.quality for piece in pieces]
     worst = min(
         qualities,
@@ -149,12 +159,12 @@ def combined(pieces: Iterable[UpstreamPiece]) -> tuple[State, Quality]:
 
 @dataclass(frozen=True, slots=True)
 class BufferStep:
-    """What can be done next: the interval `index` is made of `pieces`, or all below `index` has nothing.
+    """The next step: the interval `index` is made of `pieces`, or all intervals below `index` are empty.
 
     Attributes:
-        index: interval.
-        since: first interval of a run that has no rows and lacks the same agents; None: `index` alone.
-        pieces: what lies in it; None: nothing is made, the intervals below `index` are closed and empty.
+        index: number of the interval.
+        since: first interval of a run without rows and with the same missing agents; None: only `index`.
+        pieces: input of the interval; None: the intervals below `index` are closed without records.
     """
 
     index: int
@@ -163,13 +173,13 @@ class BufferStep:
 
 
 def next_step(reads: Iterable[Read], following: int, size_us: int, slide_us: int) -> BufferStep | None:
-    """What is closed next by the job that reads, None if it has to wait.
+    """Return the next step of the job that reads; None if it has to wait.
 
     Args:
-        reads: everything it reads.
+        reads: buffers of all jobs that it reads.
         following: its first interval that is not closed.
         size_us: width of its windows.
-        slide_us: distance of two.
+        slide_us: distance of two windows.
     """
     reads = list(reads)
     untils = [read.until_us for read in reads if read.until_us is not None]

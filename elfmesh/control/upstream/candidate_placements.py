@@ -1,4 +1,4 @@
-"""Asking the master of a job that is known by its name: it lives under one of two ids (`placement.py`)."""
+"""Requests to the master of a job that is known by name; the job has one of two ids (`placement.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def ask_named(
     timeout_s: float,
     then: Callable[[Answered | None, bytes], None],
 ) -> None:
-    """Ask the master of a job at each placement; `then` gets the answer, or None after the time-out."""
+    """Send a request to each candidate placement until one has the job; `then` receives the answer.
+
+    `then` receives None after the time-out.
+    """
     first, *others = candidates
 
     def answered(message: Answered | None, payload: bytes) -> None:

@@ -1,9 +1,9 @@
-"""A job's results for the jobs that read it: what its master tells theirs, and who they are.
+"""Downstream feed: a job's results for the masters of the jobs that read it.
 
-Owns the readers that are known. Reads no log: the result service does.
+Owns the known readers. The result service reads the log.
 
-Invariant: a reader is known as long as it asks; where it asks from is its own business, so that any agent
-that leads either job next goes on with the same question.
+Invariant: a reader is known as long as it sends requests. It stores its own position, so that the next master
+of either job continues with the same request.
 
 Paper: ELF 2.4 (coordination of jobs: a request is routed to the other job's master).
 """
@@ -19,25 +19,25 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Terms
 
 READER_S = 30.0
-"""How long who has asked counts as a reader: some questions may get lost."""
+"""Time for which a job counts as a reader after a request; some requests may get lost."""
 
 READERS_MAX = 1024
 
 
 class DownstreamFeed:
-    """What readers of one job are told.
+    """Downstream feed of one job.
 
     Args:
         context: clock.
-        plan: of the job.
-        terms: the state as it is now.
+        plan: plan of the job.
+        terms: returns the present terms.
     """
 
     def __init__(self, context: Context, plan: JobPlan, terms: Callable[[], Terms]) -> None:
         self._context, self._plan, self._terms = context, plan, terms
         self._asked: dict[str, float] = {}
         self.until = FIRST
-        """Everything below is in the log, if it has a record at all."""
+        """First interval that may not be in the log yet."""
 
     @property
     def readers(self) -> list[str]:
@@ -48,10 +48,10 @@ class DownstreamFeed:
         self.until = max(closed, self.until)
 
     def asked(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A question of a reader, as one about the log.
+        """Convert a reader's request into one about the log.
 
         Raises:
-            ValueError: not a reader's question.
+            ValueError: the body is no request of a reader.
         """
         reader, from_us = body.get("reader"), body.get("from_us")
         if reader is not None:
@@ -65,7 +65,7 @@ class DownstreamFeed:
         return {**body, "from": start}
 
     def facts(self) -> dict[str, Any]:
-        """What does not depend on the question: who may read it, and how its intervals are counted."""
+        """Return the part of an answer that does not depend on the request."""
         return {
             "incarnation": self._terms().manifest.incarnation,
             "slide_us": self._plan.slide_us,
@@ -76,9 +76,9 @@ class DownstreamFeed:
         }
 
     def stretch(self, following: int, until: int | None, expired: int | None) -> dict[str, Any]:
-        """What a page that ends before `following` means: where the log begins, and until when it is whole.
+        """Return the range that a page which ends before `following` covers: begin of the log and end.
 
-        `until` is `self.until` when the log was asked for, None if the log goes on behind the page.
+        `until` is the value of `self.until` when the log was read; None if the log continues after the page.
         """
         start, slide_us = self._terms().start, self._plan.slide_us
         begin = max(start, FIRST if expired is None else expired + 1)

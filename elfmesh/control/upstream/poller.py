@@ -1,9 +1,9 @@
-"""Asking the masters of other jobs for their results, again and again, for a job that reads them.
+"""Upstream poller: requests results from the masters of other jobs for a job that reads them.
 
-Owns the questions, and when each is repeated. What the answers are for is the business of who reads.
+Owns the requests and their repetitions. The buffers of the job that reads use the answers.
 
-Invariants: of each job one question at a time is under way, or a pause before the next; who is asked again
-after a change of either master answers the same.
+Invariants: for each job there is one request under way, or a pause before the next one. A request that is
+repeated after a change of either master gets the same answer.
 
 Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master.
 """
@@ -28,23 +28,24 @@ from elfmesh.control.upstream.whole_records import Records, WholeRecords
 from elfmesh.errors import ElfError
 
 WAIT_S = 2.0
-"""How long a master that has nothing new keeps a question: who asks of a dead one loses no more."""
+"""Time for which a master without new results holds a request; it bounds the delay after a master's death."""
 
 GRACE_S = 1.5
 AGAIN_S, UNKNOWN_AGAIN_S = 0.3, 2.0
-"""When a question is repeated that could not be answered now, or that no job answers to."""
+"""Pause before a request is repeated that could not be answered, or whose job does not exist."""
 
 PAGE_RECORDS = 100
 
 
 class UpstreamPoller:
-    """The questions of one job.
+    """Upstream poller of one job.
 
     Args:
-        context: clock and way out.
-        manifests: of the job that reads, in the versions whose intervals are open; the newest is the last.
+        context: clock and effects.
+        manifests: versions with open intervals of the job that reads; the newest is the last.
         answered: called after every answer.
-        is_idle: whether nothing is wanted of a job for now; then it is only told that it has a reader.
+        is_idle: returns whether no results of a job are needed now; the request then only registers the
+            reader.
     """
 
     def __init__(
@@ -62,11 +63,10 @@ class UpstreamPoller:
         self.stopped = False
 
     def begin(self, read: Read) -> None:
-        """Ask for what comes next, from now on."""
         self._ask(read)
 
     def hasten(self, read: Read) -> None:
-        """Ask now, if there is a pause and another question than the one that was answered last."""
+        """End a pause if the next request differs from the last one."""
         pause = self._pauses.get(read.name)
         if pause is not None and self._asked[read.name] != self._question(read):
             pause.cancel()
@@ -126,7 +126,7 @@ class UpstreamPoller:
 
     def _unreadable(self, read: Read, error: Exception) -> float:
         self._context.stats["control.malformed"] += 1
-        read.waits = f"what it says cannot be read: {error}"
+        read.waits = f"its answer cannot be read: {error}"
         return UNKNOWN_AGAIN_S
 
     def _go_on(self, read: Read, pause: float) -> None:

@@ -1,14 +1,14 @@
-"""One result of each of some other jobs, beside the records of a job that reads streams.
+"""Side input: one result of each of some other jobs, for a job that reads streams.
 
-    JOIN LATEST shop.best   of the newest interval that had ended when ours begins, and has rows
-    JOIN SAME shop.best     of the interval that ends when ours ends
+    JOIN LATEST shop.best   the newest interval that has rows and ended before this job's interval begins
+    JOIN SAME shop.best     the interval that ends when this job's interval ends
 
-Which one that is follows from event time and the other job's log alone, so that any agent that makes the
-interval, and however often, takes the same one; contributions of agents do not depend on it. Owns what of
-these logs is held, and what it says about the interval's completeness.
+The choice depends only on event time and the other job's log, so that every master that makes the interval
+chooses the same result. Contributions of members do not depend on it. Owns the buffered records of these
+logs, and their effect on the interval's completeness.
 
-Invariants: an interval is made only when the other job has closed all that it may see; of what lies before
-the next interval, the newest rows and what is missing behind them are held, and nothing else.
+Invariants: an interval is made only when the other job has closed all intervals that it may use. Of the
+records before the next interval, only the newest one with rows and those after it are stored.
 
 Paper: ELF 2.4 (a job asks for the results of another).
 """
@@ -28,15 +28,15 @@ from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, NOTHING, Quality, Re
 from elfmesh.control.upstream.poller import UpstreamPoller
 
 BACK, BACK_FACTOR = 16, 16
-"""How many intervals back rows are looked for first, and how much further if there are none."""
+"""Number of earlier intervals that are searched for rows first, and the factor by which it grows."""
 
 
 class LatestRead(Read):
-    """A job of which the newest result is read.
+    """Buffer of a job whose newest result is read.
 
     Args:
-        name: of the input, "latest namespace/name".
-        candidates: the ids that it may live under.
+        name: name of the input, "latest namespace/name".
+        candidates: ids of its candidate placements.
     """
 
     def __init__(self, name: str, candidates: tuple[bytes, ...]) -> None:
@@ -52,7 +52,7 @@ class LatestRead(Read):
         return self.nbytes > HELD_BYTES_MAX and self._is_read(self.wanted_us)
 
     def want(self, start_us: int) -> None:
-        """An interval that begins at `start_us` is made next."""
+        """Request the results for an interval that begins at `start_us`."""
         self.wanted_us = start_us
         if self.slide_us:
             if self._from_us is None:
@@ -62,21 +62,21 @@ class LatestRead(Read):
                 self._look_back(start_us)
 
     def knows(self, start_us: int) -> bool:
-        """Whether it is known what an interval that begins at `start_us` sees."""
+        """Return whether the input of an interval that begins at `start_us` is complete."""
         return self._from_us is not None and self._is_read(start_us) and self._reaches_back(start_us)
 
     def seen_by(self, start_us: int) -> UpstreamPiece | None:
-        """The rows that an interval sees; None: there are none yet."""
+        """Return the record with the rows for an interval; None: there is none yet."""
         return next((each for each in reversed(self._before(start_us)) if each.rows), None)
 
     def quality(self, start_us: int) -> Quality:
-        """How complete what an interval sees is: its rows, and what should have come after them."""
+        """Return the quality of an interval's input: the record with rows, and all later ones."""
         held = self._before(start_us)
         newest = next((at for at in reversed(range(len(held))) if held[at].rows), 0)
         return combined(held[newest:])[1]
 
     def has_lost(self, start_us: int) -> bool:
-        """Whether an interval may have seen rows, when it was made, that are not kept any more."""
+        """Return whether an interval may have used rows that are not stored any more."""
         held = self._before(start_us)
         since = next((at for at in reversed(range(len(held))) if held[at].rows), None)
         return since is None or any(each.quality == NOTHING for each in held[since:])
@@ -87,7 +87,7 @@ class LatestRead(Read):
             self.nbytes -= len(self.pieces.popleft().rows or b"")
 
     def lost(self, until_us: int, *, expired: bool = True) -> None:
-        """As of any reader; but before a job's own beginning nothing is lost."""
+        """Note lost records, as `Read` does; records before the beginning of a job are not lost."""
         if self.until_us == self._from_us and not expired:
             self.until_us = max(until_us, self.until_us or until_us)
         else:
@@ -114,10 +114,10 @@ class LatestRead(Read):
 
 
 class SameRead(LatestRead):
-    """A job of which the result of the same interval is read: the one that ends when ours does."""
+    """Buffer of a job whose result of the interval with the same end is read."""
 
     def seen_by(self, at_us: int) -> UpstreamPiece | None:
-        """The rows that an interval sees that ends then; None: there are none."""
+        """Return the record with the rows for an interval that ends at `at_us`; None: there is none."""
         return next((each for each in self._covering(at_us) if each.rows), None)
 
     def quality(self, at_us: int) -> Quality:
@@ -138,12 +138,12 @@ class SameRead(LatestRead):
 
 
 class SideInput:
-    """All that a job reads so.
+    """Side inputs of one job.
 
     Args:
-        context: clock and way out.
-        manifests: of the job, in its versions: all read the same jobs, perhaps other columns of these.
-        received: called when more is known.
+        context: clock and effects.
+        manifests: versions of the job, which read the same jobs, but may read other columns.
+        received: called after new input.
     """
 
     def __init__(self, context: Context, manifests: Sequence[Manifest], received: Callable[[], None]) -> None:
@@ -169,7 +169,7 @@ class SideInput:
             self._poller.stop()
 
     def has_read(self, interval: int) -> bool:
-        """Whether all is known that an interval sees; else it is asked for."""
+        """Return whether the input of an interval is complete; otherwise request it."""
         for read in self._reads:
             if not read.knows(at_us := self._seen_at(read, interval)):
                 read.want(at_us)
@@ -182,7 +182,7 @@ class SideInput:
         return tuple((name, piece.at_us, piece.rows or b"") for name, piece in found if piece is not None)
 
     def lacks(self, interval: int) -> list[str]:
-        """The jobs of which it is not known any more that an interval saw what it would see now, in words."""
+        """Return the names of the jobs whose rows an interval may have used that are not stored any more."""
         return [_shown(read) for read in self._reads if read.has_lost(self._seen_at(read, interval))]
 
     def judged(self, record: ResultRecord) -> ResultRecord:

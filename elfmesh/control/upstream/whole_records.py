@@ -1,7 +1,7 @@
-"""Records of another job with all their rows: pages of rows are asked of its master, one after the other.
+"""Whole records: fetches the pages of rows of another job's records from its master, one after the other.
 
-Owns the questions for the pages of one answer. A record whose rows no agent has any more, or that are more
-than a reader holds, is given as one that was skipped: what reads it knows that it lacks them.
+Owns the requests for the pages of one answer. A record whose rows no agent has any more, or whose rows are
+too large for a reader, is returned as skipped, so that the reader's completeness shows the loss.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Records = Sequence[tuple[ResultRecord, bytes]]
 
 
 class WholeRecords:
-    """See the module's head.
+    """Requests for the pages of one answer.
 
     Args:
-        context: the way out.
-        candidates: ids under which the other job may live.
-        records: of an answer.
-        bytes_max: rows of one record.
-        then: gets them, or None if its master does not give a page now.
+        context: effects.
+        candidates: ids of the other job's candidate placements.
+        records: records of the answer.
+        bytes_max: maximum size of the rows of one record.
+        then: receives the records, or None if the master does not send a page now.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WholeRecords:
         self._rows: list[bytes] = []
 
     def go_on(self) -> None:
-        """Take what needs no question; ask for the next page."""
+        """Take the records that need no request, and request the next page."""
         while self._left:
             record, rows = self._left[0]
             table = table_of(rows)
