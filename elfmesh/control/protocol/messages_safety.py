@@ -110,8 +110,8 @@ class Revisions(msgspec.Struct, frozen=True, array_like=True):
 class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
     """Member to master: which of these closed intervals contain the contribution of `number`?
 
-    `epoch` is the epoch of the roster that gave the member this number; 0 from an earlier release. A master of
-    another epoch sends its roster instead of an answer, because another agent may have the number on it.
+    `epoch` is the epoch of the roster that gave the member this number; 0 from an earlier release. A master
+    of another epoch sends its roster instead of an answer, because another agent may have the number on it.
     """
 
     job: Id

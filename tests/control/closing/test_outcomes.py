@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.control.closing.outcomes import (
     LACK_BYTES_MAX,
@@ -21,6 +22,7 @@ from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revi
 from elfmesh.machine import Send
 from elfmesh.srt.coverage import bitmap_of
 from tests.control.contexts import new_context
+from tests.control.register.support import TERMS
 
 JOB, MEMBER = b"j" * 20, new_context(5).me
 
@@ -88,7 +90,8 @@ class Question:
 
     def __init__(self, *indices: int, closed: int = 100) -> None:
         self.context = new_context(1)
-        serve_outcomes(self.context, MEMBER, AskFates(JOB, "i", 1, indices), closed)
+        terms = replace(TERMS, closed=closed)
+        serve_outcomes(self.context, MEMBER, AskFates(JOB, "i", 1, indices), terms)
 
     def reads(self) -> list[tuple[int | None, int | None]]:
         """The ranges of the log that are being read."""

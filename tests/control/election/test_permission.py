@@ -48,13 +48,13 @@ class Rig:
 
     def submit(self, manifest: Manifest) -> Submit:
         message = Submit(manifest, A, 9)
-        self.leading.submitted(message, self.went_on.append)
+        self.leading.on_submit(message, self.went_on.append)
         return message
 
     def ask(self, verb: str, manifest: Manifest | None) -> Ask:
         master = None if manifest is None else cast(Master, Led(changed(TERMS, manifest=manifest)))
         ask = Ask(verb, JOB, b"{}", A, 9)
-        self.leading.asked(ask, master, self.went_on.append)
+        self.leading.on_ask(ask, master, self.went_on.append)
         return ask
 
     def tried(self, error: str = "") -> None:

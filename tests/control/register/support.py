@@ -105,12 +105,11 @@ class Register:
         """A majority votes on the oldest change."""
         change, then = self._wanted.popleft()
         try:
-            outcome: Outcome = change.apply(self.cell, certain=certain)
+            self.cell = change.apply(self.cell, certain=certain)
         except ChangeRefused as refused:
-            outcome = refused
+            then(refused)
         else:
-            self.cell = outcome
-        then(outcome)
+            then(self.cell)
         return change
 
     def refuse(self) -> None:

@@ -47,7 +47,7 @@ class Rig:
     def answer(self, sender: Contact, page: bytes, payload: bytes | None = None, token: int = 0) -> None:
         """A source answers its newest question; None: with the page itself, b"": that it lacks it."""
         message = Page(JOB, "i", token or self.token, False, part=digest_of(page))
-        self.copies.came(sender, message, page if payload is None else payload)
+        self.copies.on_page(sender, message, page if payload is None else payload)
 
     def wait(self, seconds: float) -> None:
         run(self.context, self.context.now + seconds)

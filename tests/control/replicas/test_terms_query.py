@@ -51,7 +51,7 @@ class Rig:
         self, sender: Contact, terms: Terms | None = None, *, leads: bool = False, **fields: object
     ) -> None:
         known = Known(JOB, self.token, terms, None, leads)
-        self.query.answered(sender, replace(known, **fields))
+        self.query.on_known(sender, replace(known, **fields))
 
 
 def terms(epoch: int, version: int = 0) -> Terms:

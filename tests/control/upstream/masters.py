@@ -36,7 +36,7 @@ def body_of(ask: Ask) -> dict[str, Any]:
 def give(context: Context, ask: Ask, status: int, body: dict[str, Any], data: bytes = b"") -> None:
     """The answer to a question."""
     text = encode_json(body)
-    context.job_answered(Answered(ask.token, status, len(text)), text + data)
+    context.on_answered(Answered(ask.token, status, len(text)), text + data)
 
 
 def page_of(records: Iterable[tuple[ResultRecord, bytes]]) -> bytes:
