@@ -22,13 +22,10 @@ UNTESTED = {
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
         control/requests/job_verbs control/requests/verbs control/requests/voting control/jobs/manifest
-        control/jobs/plan control/master/activation control/master/deletion control/master/master
-        control/master/members control/master/rendezvous control/master/result_service
-        control/master/rollout control/master/successors control/master/term_state control/master/trees
-        control/master/verification control/member/member control/member/member_host
-        control/register/members control/requests/creation control/requests/dependency_check
-        control/requests/describe control/requests/handler control/requests/recovery
-        control/requests/version_handler control/requests/why control/upstream/poller
+        control/jobs/plan control/master/verification control/member/member control/member/member_host
+        control/requests/creation control/requests/dependency_check control/requests/describe
+        control/requests/handler control/requests/recovery control/requests/version_handler
+        control/requests/why control/upstream/poller
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""

@@ -152,11 +152,13 @@ class Dispatcher:
     def _to_masters(self) -> Handlers:
         masters = self._masters
         return {
-            ctl.Announced: lambda sender, message, payload: masters[message.job].founding.announced(message),
-            ctl.RosterAck: lambda sender, message, payload: masters[message.job].activation.acknowledged(
+            ctl.Announced: lambda sender, message, payload: masters[message.job].term.founding.announced(
                 message
             ),
-            ctl.Waiting: lambda sender, message, payload: masters[message.job].waiting(message),
+            ctl.RosterAck: lambda sender, message, payload: masters[message.job].term.activation.acknowledged(
+                message
+            ),
+            ctl.Waiting: lambda sender, message, payload: masters[message.job].term.members.waiting(message),
             ctl.Rate: self._on_rate,
             parts.PartFault: self._on_part_fault,
             parts.Part: self._on_part,
@@ -235,18 +237,22 @@ class Dispatcher:
 
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
         master = self._masters[message.job]
-        if master.book.entry(message.number) is not None:
-            master.closing_term.rates.reported(message.number, message.records)
+        if master.term.book.entry(message.number) is not None:
+            master.rates.reported(message.number, message.records)
 
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
-        collection = self._masters[message.job].collection
+        collection = self._masters[message.job].term.collection
         if 0 <= message.partition < len(collection.trees):
             collection.dropped(message.partition, message)
 
     def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
         master = self._masters.get(message.job)
         payloads = split(payload, [entry.size for entry in message.segment.entries])
-        if master is None or payloads is None or not 0 <= message.partition < len(master.collection.trees):
+        if (
+            master is None
+            or payloads is None
+            or not 0 <= message.partition < len(master.term.collection.trees)
+        ):
             self._context.stats["control.misplaced"] += 1
             return False
         self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
@@ -255,44 +261,44 @@ class Dispatcher:
     def _on_part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
         master = self._masters[message.job]
         if message.partition:
-            master.trees.root_is(message.partition, sender)
+            master.term.trees.root_is(message.partition, sender)
         context, segment = self._context, message.segment
         about = (message.job, segment.start, segment.stop)
         context.causes.note(context.now, "received", *about, peer=sender.id, detail=segment.coverage)
         payloads = split(payload, [entry.size for entry in segment.entries])
         if payloads is not None:
-            master.collection.collected(message.partition, segment, payloads)
+            master.term.collection.collected(message.partition, segment, payloads)
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):
-            master.report(message)
+            master.term.members.report(message)
 
     def _on_leaving(self, sender: Contact, message: ctl.Leaving, payload: bytes) -> None:
         master = self._masters.get(message.job)
-        if master is None or message.incarnation != master.manifest.incarnation:
+        if master is None or message.incarnation != master.term.manifest.incarnation:
             self._unled(message, message.member, sender)
         else:
-            master.members.leaving(message)
+            master.term.members.leaving(message)
 
     def _on_kept_copy(self, sender: Contact, message: safety.KeptCopy, payload: bytes) -> None:
         master = self._masters[message.copy.job]
-        if message.copy.incarnation == master.manifest.incarnation:
-            master.collection.recovered(message.copy, payload)
+        if message.copy.incarnation == master.term.manifest.incarnation:
+            master.term.collection.recovered(message.copy, payload)
 
     def _on_ask_outcomes(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:
         master = self._masters.get(message.job)
-        if master is not None and message.incarnation == master.manifest.incarnation:
-            master.on_ask_outcomes(sender, message)
+        if master is not None and message.incarnation == master.term.manifest.incarnation:
+            master.term.members.on_ask_outcomes(sender, message)
 
     def _on_verified(self, sender: Contact, message: safety.Verified, payload: bytes) -> None:
         if master := self._masters.get(message.job):
-            master.verifier.verified(message, payload)
+            master.term.verifier.verified(message, payload)
 
     def _on_resign(self, sender: Contact, message: Resign, payload: bytes) -> None:
         job, incarnation = message.job, message.incarnation
         master = self._leadership.masters.get(job)
-        if master is not None and master.manifest.incarnation == incarnation:
-            done = master.electorate.resign(message.voter.id, last=message.last)
+        if master is not None and master.term.manifest.incarnation == incarnation:
+            done = master.term.electorate.resign(message.voter.id, last=message.last)
         else:
             done = self._leadership.is_over(job, incarnation)
         if done:
@@ -301,7 +307,7 @@ class Dispatcher:
     def _on_enroll(self, sender: Contact, message: ctl.Enroll, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)
         if master is not None:
-            master.members.enroll(message)
+            master.term.members.enroll(message)
         else:
             self._unled(message, message.participant.contact, sender)
 

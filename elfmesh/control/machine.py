@@ -237,7 +237,7 @@ class Control:
                 self._collected(event)
             case PartsDropped():
                 if event.tree in masters:
-                    masters[event.tree].collection.dropped(0, event)
+                    masters[event.tree].term.collection.dropped(0, event)
                 else:
                     self.roots.dropped(event)
             case PeerUp():
@@ -250,9 +250,11 @@ class Control:
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
                 for job, master in masters.items():
-                    if entry := master.book.of(event.id):
-                        self.context.note("lost", job, master.held, master.held + 1, entry.name, leads=False)
-                    master.collection.straggler_policy.lost_sight(event.id)
+                    if entry := master.term.book.of(event.id):
+                        self.context.note(
+                            "lost", job, master.term.held, master.term.held + 1, entry.name, leads=False
+                        )
+                    master.term.collection.straggler_policy.lost_sight(event.id)
             case Sealed():
                 if event.job in members:
                     self.context.note("sealed", event.job, event.start, event.stop)
@@ -264,9 +266,9 @@ class Control:
                 if event.job in members:
                     members[event.job].report(event)
             case Finalised():
-                if event.job in masters and masters[event.job].epoch == event.epoch:
+                if event.job in masters and masters[event.job].term.epoch == event.epoch:
                     master = masters[event.job]
-                    (master.verifier if event.rev == REV else master.closer).finalised(event)
+                    (master.term.verifier if event.rev == REV else master.term.closer).finalised(event)
             case Recomputed():
                 for member in self.member_host.members.values():
                     if member.rechecks.recomputed(event):
@@ -293,8 +295,8 @@ class Control:
         master = self.leadership.masters.get(event.tree)
         if master is None:
             self.roots.collected(event)
-        elif event.segment.epoch == master.epoch:
-            master.collection.collected(0, event.segment, event.payloads)
+        elif event.segment.epoch == master.term.epoch:
+            master.term.collection.collected(0, event.segment, event.payloads)
         else:
             self.context.stats["control.fenced"] += 1
 
@@ -367,7 +369,7 @@ class Control:
         self.leadership.restored(epochs, terms, event.logs)
 
     def _name_of(self, agent: bytes) -> str:
-        rosters = [master.book.entries for master in self.leadership.masters.values()]
+        rosters = [master.term.book.entries for master in self.leadership.masters.values()]
         rosters += [job_replica.terms.members for job_replica in self.leadership.replicas.values()]
         rosters += [
             each.terms.members for each in self.member_host.members.values() if each.terms is not None

@@ -26,7 +26,7 @@ LOUDER = Verb("louder", route="POST louder", need=Need.SUBMIT, request=Louder)
 
 
 def louder(asked: Asked) -> dict[str, Any]:
-    return {"said": asked.master.manifest.name.upper() * asked.body["times"]}
+    return {"said": asked.master.term.manifest.name.upper() * asked.body["times"]}
 
 
 class Fleet(FakeBackend):

@@ -23,7 +23,7 @@ def simple_member(fleet: SimFleet) -> SimAgent:
     (leading,) = masters(fleet)
     assert leading.local is not None
     (master,) = leading.local.control.leadership.masters.values()
-    voting = {contact.id for contact in master.terms.acceptors} | {leading.id}
+    voting = {contact.id for contact in master.term.terms.acceptors} | {leading.id}
     return next(agent for agent in fleet.agents if agent.id not in voting)
 
 

@@ -46,11 +46,11 @@ async def _story(of: Scenario, system: SimOS, path: type[SimPath], way: str) -> 
     assert recovery is not None
     await asyncio.sleep(WATCHED_S)
     led = [
-        master.manifest.incarnation
+        master.term.manifest.incarnation
         for host in swarm.hosts
         if host.local is not None
         for master in host.local.control.leadership.masters.values()
-        if generation(master.epoch) == 1
+        if generation(master.term.epoch) == 1
     ]
     await swarm.end()
     return recovery, led

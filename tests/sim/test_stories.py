@@ -47,7 +47,7 @@ async def lacking_one(seed: int) -> tuple[dict[str, Any], str, str]:
     local = master(fleet).local
     assert local is not None
     (leading,) = local.control.leadership.masters.values()
-    spared = {contact.id for contact in leading.terms.acceptors} | {master(fleet).id}
+    spared = {contact.id for contact in leading.term.terms.acceptors} | {master(fleet).id}
     down = next(agent for agent in fleet.agents if agent.id not in spared)
     down.crash()
     writing = asyncio.create_task(traffic(fleet, 12.0))

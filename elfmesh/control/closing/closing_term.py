@@ -19,8 +19,6 @@ from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 
-ERRORS_MAX = 10
-
 
 class ClosingTerm:
     """Shared state of one term.
@@ -31,11 +29,11 @@ class ClosingTerm:
         plan: plan of the newest version.
         book: the roster.
         leader: the master.
+        rates: how many records members usually have.
+        errors: the newest faults that `describe` reports.
 
     Attributes:
         start: the first interval that was not closed at the beginning of the term.
-        errors: the newest errors, which `describe` reports.
-        rates: usual number of records of each member.
         lacking: members that are missing from the decided intervals.
         sessions: sessions that are open.
         tentative: tentative records of open intervals.
@@ -43,12 +41,18 @@ class ClosingTerm:
     """
 
     def __init__(
-        self, context: Context, terms: Terms, plan: JobPlan, book: RosterBook, leader: Leader
+        self,
+        context: Context,
+        terms: Terms,
+        plan: JobPlan,
+        book: RosterBook,
+        leader: Leader,
+        rates: Rates,
+        errors: deque[str],
     ) -> None:
         self.context, self.plan, self.book, self.leader = context, plan, book, leader
         self.stages, self.epoch, self.start = terms.stages, terms.epoch, terms.closed
-        self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
-        self.rates = Rates()
+        self.rates, self.errors = rates, errors
         self.lacking = Lacking(self.start)
         self.sessions = OpenSessions(self.stages)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)

@@ -56,7 +56,7 @@ class Fencing:
 
     def _is_of_own_term(self, fence: Fence, message: Any) -> bool:
         master = self._leadership.masters.get(fence.job(message))
-        if master is not None and master.epoch == fence.epoch(message):
+        if master is not None and master.term.epoch == fence.epoch(message):
             return True
         self._context.stats["control.fenced"] += 1
         return False

@@ -11,10 +11,8 @@ Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from elfmesh.control.context import Context
-from elfmesh.control.master.master import Master
+from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.protocol.messages_succession import Handover
 from elfmesh.overlay.events import LookupDone
 
@@ -27,26 +25,25 @@ class HandoverPolicy:
 
     Args:
         context: clock and effects.
-        masters: masters of this agent, by job.
     """
 
-    def __init__(self, context: Context, masters: Mapping[bytes, Master]) -> None:
-        self._context, self._masters = context, masters
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
-    def begin(self, master: Master) -> None:
-        """Hand over the job of `master` when no interval is in flight."""
-        master.quiesce.hand_over(lambda: self._find(master))
+    def begin(self, term: MasterTerm) -> None:
+        """Hand over the job of a term when no interval is in flight."""
+        term.quiesce.hand_over(lambda: self._find(term))
 
-    def _find(self, master: Master) -> None:
-        if self._masters.get(master.job) is master:
-            self._context.lookup(master.job, lambda done: self._ask(master, done))
+    def _find(self, term: MasterTerm) -> None:
+        if term.leads():
+            self._context.lookup(term.job, lambda done: self._ask(term, done))
 
-    def _ask(self, master: Master, done: LookupDone | None) -> None:
-        if self._masters.get(master.job) is not master or not master.quiesce.handing_over:
+    def _ask(self, term: MasterTerm, done: LookupDone | None) -> None:
+        if not term.leads() or not term.quiesce.handing_over:
             return
         if done is not None and done.contacts and done.contacts[0].id != self._context.me.id:
-            self._context.send(done.contacts[0], Handover(master.terms, master.copy.latest))
-        elif master.job in self._context.roots:
-            master.quiesce.keep()
+            self._context.send(done.contacts[0], Handover(term.terms, term.copy.latest))
+        elif term.job in self._context.roots:
+            term.quiesce.keep()
             return
-        self._context.after(HANDOVER_S, lambda: self._find(master))
+        self._context.after(HANDOVER_S, lambda: self._find(term))

@@ -36,7 +36,7 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
-from elfmesh.control.master.rollout import WantedVersion
+from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
@@ -73,7 +73,7 @@ class Leadership:
         self._context, self._member_host, self._roots = context, member_host, roots
         self.masters: dict[bytes, Master] = {}
         self.replicas: dict[bytes, JobReplica] = {}
-        self._succession = HandoverPolicy(context, self.masters)
+        self._succession = HandoverPolicy(context)
         self.registers = Registers(context, self, acceptors, self.leads)
         self.elections = Elections(context, self.registers, self.epoch)
         self._epochs = Epochs(context, self._concerns)
@@ -105,7 +105,7 @@ class Leadership:
             return False
         if epoch > known:
             self._epochs.note(job, epoch)
-            if (master := self.masters.get(job)) is not None and master.epoch < epoch:
+            if (master := self.masters.get(job)) is not None and master.term.epoch < epoch:
                 self._step_down(master)
             if generation(epoch) > generation(known):
                 self.elections.superseded(job)
@@ -114,19 +114,19 @@ class Leadership:
     def _step_down(self, master: Master) -> None:
         self._context.stats["control.stepped_down"] += 1
         del self.masters[master.job]
-        self.replicas[master.job] = JobReplica(self._context, master.promised or master.terms, master.copy)
-        master.resign()
-        if master.job not in self._member_host.members and not master.plan.reads:
+        self.replicas[master.job] = JobReplica(self._context, master.term.newest, master.copy)
+        master.term.resign()
+        if master.job not in self._member_host.members and not master.term.plan.reads:
             self._context.emit(Unsubscribe(master.job))
         self._leader_discovery.later(master.job)
 
-    def _deposed(self, master: Master, refused: ChangeRefused) -> None:
+    def deposed(self, master: Master, refused: ChangeRefused) -> None:
         if self.masters.get(master.job) is not master:
             return
         self._context.stats["control.deposed"] += 1
         self._step_down(master)
         if refused.cell is not None:
-            self._learn(master.manifest, refused)
+            self._learn(master.term.manifest, refused)
 
     def _learn(self, manifest: Manifest, lost: Lost | ChangeRefused) -> bool:
         """Learn the register's epoch and master; returns False if this incarnation is not there any more."""
@@ -158,7 +158,7 @@ class Leadership:
         """Return the terms and the copy of the log that a successor can get from this agent (`Custody`)."""
         master, job_replica = self.masters.get(job), self.replicas.get(job)
         if master is not None:
-            return master.promised or master.terms, master.copy
+            return master.term.newest, master.copy
         return (None, None) if job_replica is None else (job_replica.terms, job_replica.copy)
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
@@ -257,7 +257,7 @@ class Leadership:
         manifest = won.terms.manifest
         if (master := self.masters.get(manifest.job_id)) is None:
             master = self._lead(won, read_plan(manifest.text))
-            master.begin()
+            master.term.begin()
         return master
 
     def _lead(self, won: Won, plan: JobPlan) -> Master:
@@ -267,24 +267,18 @@ class Leadership:
         self._epochs.note(job, terms.epoch)
         copy = self._replica(terms).copy
         del self.replicas[job]
-        master = self.masters[job] = Master(self._context, plan, terms, copy, won, self.registers.wanted)
-        master.on_deposed = lambda refused: self._deposed(master, refused)
-        master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
+        master = Master(self._context, plan, copy, won, self.registers.wanted, self)
+        self.masters[job] = master
         return master
 
-    def _renew(
-        self, master: Master, terms: Terms, cell: RegisterCell, wanted: WantedVersion, at: float
-    ) -> None:
-        del self.masters[master.job]  # the term of the next version begins (D-16)
-        master.give_way()
-        terms = replace(terms, closed=max(cell.value.closed, terms.start))
-        self.replicas[master.job] = JobReplica(self._context, terms, master.copy)
-        renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
-        renewed.go_on_from(master, wanted, at)
+    def began(self, master: Master, epoch: int) -> None:
+        """A master begins the term of a new version."""
+        self._epochs.note(master.job, epoch)
+        self.masters[master.job] = self.masters.pop(master.job)  # the job with the newest term is listed last
 
     def ended(self, master: Master) -> None:
         self.masters.pop(master.job, None)
-        self.forget(master.job, master.manifest.incarnation)
+        self.forget(master.job, master.term.manifest.incarnation)
         self._context.emit(Unsubscribe(master.job))
 
     # -- roots -----------------------------------------------------------------------------------------
@@ -293,19 +287,19 @@ class Leadership:
         """Handle that this agent is the root of a tree: look for the master of its job."""
         master = self.masters.get(tree)
         if master is not None:
-            if master.quiesce.handing_over:
-                master.quiesce.keep()
-            master.rooted()
+            if master.term.quiesce.handing_over:
+                master.term.quiesce.keep()
+            master.term.rooted()
         elif tree != ids.ALL_AGENTS and tree not in self._member_host.stream_ids:
             self._leader_discovery.look(tree)
 
     def lost_root(self, tree: bytes) -> None:
         self._roots.lost(tree)
         master = self.masters.get(tree)
-        if master is not None and master.stopping:
-            master.ending.unrooted()
-        elif master is not None and not master.quiesce.handing_over:
-            self._succession.begin(master)
+        if master is not None and master.term.stopping:
+            master.term.ending.unrooted()
+        elif master is not None and not master.term.quiesce.handing_over:
+            self._succession.begin(master.term)
 
     def lost(self, agent: bytes) -> None:
         self._leader_discovery.lost(agent)
@@ -338,14 +332,13 @@ class Leadership:
                 self._leader_discovery.later(job)
             return
         self._context.stats["control.taken_over"] += 1
-        master = self._lead(outcome, plan)
-        master.take_over()
-        self._context.after(STILL_ROOT_S, lambda: self._still_root(master))
+        term = self._lead(outcome, plan).term
+        term.take_over()
+        self._context.after(STILL_ROOT_S, lambda: self._still_root(term))
 
-    def _still_root(self, master: Master) -> None:
-        leading = self.masters.get(master.job) is master and not master.stopping
-        if leading and not master.quiesce.handing_over and master.job not in self._context.roots:
-            self._succession.begin(master)
+    def _still_root(self, term: MasterTerm) -> None:
+        if term.is_open and not term.quiesce.handing_over and term.job not in self._context.roots:
+            self._succession.begin(term)
 
     def _replica(self, terms: Terms) -> JobReplica:
         """Return the replica of a job; a new one uses the log on disk if it is of this incarnation."""
@@ -359,7 +352,7 @@ class Leadership:
 
     def _cell(self, job: bytes) -> RegisterCell | None:
         master = self.masters.get(job)
-        return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
+        return self.registers.acceptors.vote(job).value if master is None else master.term.committer.cell
 
     def damaged(self, log: LogInfo) -> None:
         """Handle that some records of a log cannot be read any more."""

@@ -55,7 +55,7 @@ class Leading:
 
     def on_ask(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
         """Pass on a request, unless it would end a job without the required signature."""
-        if ask.verb == "delete" and master is not None and not self._may_end(master.terms.manifest):
+        if ask.verb == "delete" and master is not None and not self._may_end(master.term.terms.manifest):
             hint = "Sign it: `elf sign --tombstone JOB --serial N`, then `elf delete JOB --signature FILE`."
             body = error_body("this job ends by a signed tombstone only", hint=hint)
             respond(self._context, ask.origin, ask.token, CONFLICT, body)

@@ -5,6 +5,8 @@ Owns these types. Only the master changes the terms.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from elfmesh.control.jobs.manifest import Incarnation, Manifest
@@ -151,3 +153,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         """All known versions, oldest first."""
         newest = Stage(self.effective, self.manifest, self.evaluated or self.manifest.version)
         return (*self.older, newest)
+
+
+class CurrentTerms(Protocol):
+    """Gives the terms of a job as they are now: a master's, or those of a copy that no master updates."""
+
+    @property
+    def terms(self) -> Terms: ...

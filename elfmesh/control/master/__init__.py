@@ -1,1 +1,1 @@
-"""The master of a job: who is in its roster, when its intervals close, what its clients are told."""
+"""The master of a job: its roster, the end of its intervals, and the answers to its clients."""

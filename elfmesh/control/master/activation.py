@@ -1,45 +1,45 @@
-"""From `apply` to "all have acknowledged": who waits for a job to be active, and what they are told.
+"""Activation of a roster: members receive and acknowledge it, and then waiting clients get their answers.
 
-Owns the clients that wait, and how often a roster is said again to those who have not acknowledged it.
-Numbers no member.
+Owns the clients that wait, and the repetition of a roster to members that have not acknowledged it. Gives no
+member a number.
 
-Invariant: every client that applied is told once, at the latest `APPLY_S` after it asked.
+Invariant: each client gets one answer, at most `APPLY_S` after its request.
 
-Paper: ELF 2.3 (multicast to the group). The multicast is the fast path only; who did not acknowledge is told
-directly (D-16).
+Paper: ELF 2.3 (multicast to the group). The multicast is only the fast path: the master sends the roster
+directly to members that have not acknowledged it (D-16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from elfmesh.control.answers import OK, respond
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Timer
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.messages import Roster, RosterAck, unpack
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
 APPLY_S = 18.0
-"""How long a client waits for the last acknowledgement: below the time-out of its request."""
+"""How long a client waits for the last acknowledgement. The time-out of its request is longer."""
 
 PUBLISH_S = 2.0
 DIRECT_MAX = 64
-"""Members told directly in one round."""
+"""Members to which the master sends the roster directly in one round."""
 
 REPEAT_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Pauses between rounds; afterwards the master's upkeep repeats."""
+"""Pauses between rounds. After the last one, the upkeep of the master repeats them."""
 
 
 @dataclass(slots=True)
 class WaitingClient:
-    """A client that waits for the job to be active."""
+    """A client that waits until all members have acknowledged the terms."""
 
     origin: Contact
     token: int
@@ -51,24 +51,15 @@ class WaitingClient:
 
 
 class Activation:
-    """Brings rosters to members and news of that to clients.
+    """Sends rosters to members, and answers clients when the members have acknowledged.
 
     Args:
-        context: the way out.
-        book: the roster.
-        terms: the state to spread, as it is now.
-        epoch: the master's term.
+        term: whose terms the members acknowledge.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        book: RosterBook,
-        terms: Callable[[], Terms],
-        epoch: int,
-    ) -> None:
-        self._context, self._book, self._terms = context, book, terms
-        self._epoch = epoch
+    def __init__(self, term: TermView) -> None:
+        self._context, self._book, self._term = term.context, term.book, term
+        self._epoch = term.terms.epoch
         self._applicants: dict[tuple[int, bytes], WaitingClient] = {}
         self._prepared_at: float | None = None
         self._round = 0
@@ -85,15 +76,15 @@ class Activation:
         prepared_at: float | None = None,
         extra: tuple[tuple[str, Any], ...] = (),
     ) -> None:
-        """A client waits until the present terms are acknowledged.
+        """A client waits until the members have acknowledged the present terms.
 
         Args:
-            origin: the agent that it asked.
-            token: of its request.
+            origin: the agent that received the request.
+            token: of the request.
             state: what becomes of the job's state.
-            since: when it asked, if that was not now.
-            prepared_at: when the agents had checked what it wants, if not in this term.
-            extra: what it is told beside the summary.
+            since: time of the request; None: now.
+            prepared_at: when the agents had checked the version, if that was in an earlier term.
+            extra: fields of the answer besides the summary.
         """
         if (token, origin.id) in self._applicants:
             return
@@ -104,7 +95,7 @@ class Activation:
         self.check()
 
     def awaits(self, origin: Contact, token: int) -> bool:
-        """Whether the answer to this request is still to come."""
+        """Whether this request has no answer yet."""
         return (token, origin.id) in self._applicants
 
     def prepared(self) -> None:
@@ -114,9 +105,9 @@ class Activation:
         self.check()
 
     def spread(self) -> None:
-        """The roster is a new one: multicast it, then tell the silent."""
+        """Multicast a new roster, and then send it to the members that did not acknowledge."""
         self._round = 0
-        terms = self._terms()
+        terms = self._term.terms
         self._context.publish(terms.manifest.job_id, Roster(terms), PUBLISH_S, self._answered)
 
     def _answered(self, done: PublishDone | None) -> None:
@@ -125,7 +116,7 @@ class Activation:
         self.repeat()
 
     def acknowledged_by(self, done: PublishDone) -> None:
-        """Take the acknowledgements that a multicast brought back."""
+        """Take the acknowledgements in the answers to a multicast."""
         for _, body in done.answers:
             try:
                 ack = unpack(body)
@@ -136,11 +127,11 @@ class Activation:
         self.check()
 
     def repeat(self) -> None:
-        """Tell the members directly that have not acknowledged; again, in growing pauses."""
+        """Send the roster to members that have not acknowledged it, again in growing pauses."""
         silent = self._book.unacknowledged
         if not silent or self._stopped:
             return
-        terms = self._terms()
+        terms = self._term.terms
         for entry in silent[:DIRECT_MAX]:
             self._context.send(entry.contact, Roster(terms))
         if self._round < len(REPEAT_S):
@@ -156,7 +147,7 @@ class Activation:
             self._book.acknowledge(ack.number, ack.version)
 
     def check(self) -> None:
-        """Tell the clients if nothing is outstanding."""
+        """Answer the clients if no acknowledgement is missing."""
         if not self.waits_for_roster and not self._book.unacknowledged:
             for key in list(self._applicants):
                 self._tell(key)
@@ -167,7 +158,7 @@ class Activation:
             self._tell(key)
 
     def refuse(self, status: int, body: dict[str, Any]) -> None:
-        """The job cannot run: tell the clients why."""
+        """Answer the clients that the job cannot run, and why."""
         self._stopped = True
         for applicant in self._applicants.values():
             applicant.timer.cancel()
@@ -177,7 +168,7 @@ class Activation:
     def _tell(self, key: tuple[int, bytes]) -> None:
         applicant = self._applicants.pop(key)
         applicant.timer.cancel()
-        terms, now = self._terms(), self._context.now
+        terms, now = self._term.terms, self._context.now
         prepared = min(max(applicant.prepared_at or self._prepared_at or now, applicant.since), now)
         body = summary(terms, self._book, applicant.state) | dict(applicant.extra)
         body["seconds"] = {
@@ -186,7 +177,7 @@ class Activation:
         }
         if not body["expected"] and not read_plan(terms.manifest.text).reads:
             body["hint"] = (
-                "No agent carries this stream with these labels yet; the job begins with the first one."
+                "No agent with these labels has this stream yet; the job begins with the first one."
             )
         respond(self._context, applicant.origin, applicant.token, OK, body)
 

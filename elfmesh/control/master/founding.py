@@ -1,115 +1,107 @@
-"""Finding who carries a job's stream: the announcement, the verdicts, and the first moment of a new job.
+"""The first roster of a job: the announcement, the verdicts of the member hosts, and the founding members.
 
-Owns whether the stream hosts have been heard and from which interval on a member takes part. Numbers no
-member.
+Owns whether the verdicts have arrived, and the first interval of a new member. Gives no member a number.
 
-Invariant: who answers while the first roster is made takes part from the job's first interval; a later one
-from an interval above every frontier seen (D-14).
+Invariant: an agent that answers while the first roster is made takes part from the job's first interval. An
+agent that comes later takes part from an interval above every known frontier (D-14).
 
-Paper: ELF 3, job builder. Deviation: founding members are found through the stream's own tree, so that agents
-do not poll.
+Paper: ELF 3, job builder. Deviation: the master finds the founding members through the stream's own tree, so
+that agents do not poll.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Timer
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.ports import OpenTerm
 from elfmesh.control.master.rendezvous import VERDICTS_S
 from elfmesh.control.protocol.messages import Announce, Announced, Stop
 from elfmesh.safeguards import safeguard
 
 ANNOUNCE_AGAIN_S = 1.5
-"""When an announcement without any verdict is repeated."""
+"""When the master repeats an announcement that has brought no verdict."""
 
 AHEAD = 2
-"""A new member starts this many intervals above the highest frontier seen (D-14)."""
+"""A new member starts this many intervals above the highest known frontier (D-14)."""
 
 FOUNDING_S = 0.3
-"""Between the last stream host that came and the first closed interval. Where agents have just joined, trees
-are still merging; who carries the stream must not miss the beginning because its tree was a moment late."""
+"""Between the last member that came and the first closed interval. Trees of agents that have just joined are
+still merging, and a member must not miss the beginning because its tree was late."""
 
 YOUNG_S = 15.0
-"""A master that joined the overlay less than this ago is likely to be in a fleet that is being started..."""
+"""A master that joined the overlay less than this ago is probably in a fleet that is being started..."""
 
 GROWING_S = 3.0
-"""...if it has met another agent less than this ago: who joined earlier has asked twice what runs."""
+"""...if it has met another agent less than this ago. Agents that joined earlier have asked twice."""
 
 FOUNDING_YOUNG_S = 1.5
-"""The same there: stream hosts ask what runs after 0.5 s and 1.5 s, however the trees stand
+"""`FOUNDING_S` in such a fleet: member hosts ask what runs after 0.5 s and 1.5 s, independently of the trees
 (`member_host.ASK_S`)."""
 
 FOUNDING_S_MAX = 5.0
-"""After the first verdicts, however many still come: the client that applied waits meanwhile."""
+"""The longest founding after the first verdicts, because the client waits for it."""
 
 UNSURVEYED_S_MAX = VERDICTS_S + 1.0
-"""How long those verdicts are waited for."""
+"""How long a new job waits for the first verdicts."""
 
 
 @safeguard("roster-ahead")
 def ahead_of(frontier: int) -> int:
-    """The first interval of a member that comes when the others are at `frontier`."""
+    """The first interval of a member that comes while the others are at `frontier`."""
     return frontier + AHEAD
 
 
+class FoundingTerm(OpenTerm, Protocol):
+    """What founding needs of the master's term."""
+
+    @property
+    def plan(self) -> JobPlan: ...
+
+    def refused(self) -> None:
+        """The member hosts cannot run the new job."""
+        ...
+
+
 class Founding:
-    """Brings the stream hosts of one job's stream together.
+    """Finds the member hosts of one job, and makes them its founding members.
 
     Args:
-        context: clock and way out.
-        streams: what the job reads.
-        terms: the state as it is now.
-        book: the roster.
-        collection: knows how far members have sealed.
-        closer: held back while founding members are gathered.
-        activation: told when the stream hosts have been heard.
-        is_open: whether the job is still led here, and not being deleted.
-        changed: called when the roster has changed.
-        refused: called when the stream hosts cannot run the job.
+        term: of the master.
+        collection: knows how far the members have sealed.
+        closer: closes nothing during the founding.
+        activation: answers its clients after the founding.
     """
 
     def __init__(
-        self,
-        context: Context,
-        streams: tuple[str, ...],
-        terms: Callable[[], Terms],
-        book: RosterBook,
-        collection: Collection,
-        closer: Closer,
-        activation: Activation,
-        *,
-        is_open: Callable[[], bool],
-        changed: Callable[[], None],
-        refused: Callable[[], None],
+        self, term: FoundingTerm, collection: Collection, closer: Closer, activation: Activation
     ) -> None:
-        self._context, self._streams, self._terms = context, streams, terms
+        self._context, self._streams, self._term = term.context, term.plan.streams, term
         self._answers: dict[str, Announced] = {}
-        self._book, self._collection, self._closer, self._activation = book, collection, closer, activation
-        self._is_open, self._changed, self._refused = is_open, changed, refused
+        self._collection, self._closer, self._activation = collection, closer, activation
         self.surveyed = False
         self._gathering = False
         self._gathered_by = 0.0
         self._timer: Timer | None = None
 
     def begin(self) -> None:
-        """The job is new: who asks for it is a founding member, also before the first verdicts are here."""
-        if self._terms().start == FIRST:
+        """Begin with a new job: an agent that enrols before the first verdicts is a founding member too."""
+        if self._term.terms.start == FIRST:
             self._gather()
         self.announce()
 
     def announce(self) -> None:
-        """Remind the rendezvous of the job; ask it for the stream hosts until they are known."""
-        if not self._is_open():
+        """Announce the job to each rendezvous, and ask for the verdicts until all have come."""
+        if not self._term.is_open:
             return
-        terms = self._terms()
+        terms = self._term.terms
         for stream in self._streams:
             wanted = not self.surveyed and stream not in self._answers
             announce = Announce(
@@ -124,27 +116,27 @@ class Founding:
             self.announce()
 
     def announced(self, message: Announced) -> None:
-        """The rendezvous says who carries the stream; of several streams, all are heard before any counts."""
+        """A rendezvous has the verdicts of its member hosts. The verdicts of all streams count together."""
         if not self.surveyed:
             self._answers[message.stream] = message
             if any(stream not in self._answers for stream in self._streams):
                 return
             message = _together([self._answers[stream] for stream in self._streams])
         first = not self.surveyed
-        founding = first and not self._book.active
+        founding = first and not self._term.book.active
         self.surveyed = True
         if message.errors and founding:
             self._refuse(message)
             return
         for error in message.errors:
             self._closer.errors.append(error)
-        start = self._terms().start if founding else self.next_start()
+        start = self._term.terms.start if founding else self.next_start()
         if first:
             self._gathered_by = self._context.now + FOUNDING_S_MAX
             self.arrived()
-        if self._book.add(message.participants, start):
+        if self._term.book.add(message.participants, start):
             self.arrived()
-            self._changed()
+            self._term.changed()
         self.prepared()
         self._closer.advance()
 
@@ -157,13 +149,13 @@ class Founding:
             self._activation.prepared()
 
     def prepared(self) -> None:
-        """The roster holds who is there; clients may be told, unless more are expected any moment."""
+        """The roster holds the members that have come: answer the clients, unless the founding goes on."""
         if not self._gathering:
             self._activation.prepared()
 
     def next_start(self) -> int:
         """The first interval of a member that comes now."""
-        frontier, begin = self._collection.frontier, self._terms().start
+        frontier, begin = self._collection.frontier, self._term.terms.start
         if self._gathering:
             return begin
         if frontier is None:
@@ -177,7 +169,7 @@ class Founding:
         self._timer = self._context.after(longest_s, self._gathered)
 
     def arrived(self) -> None:
-        """A member came: as long as the first roster is made, others may be on their way."""
+        """A member has come: the founding goes on for a moment, because others may be on their way."""
         if not self._gathering or not self.surveyed:
             return
         now, context = self._context.now, self._context
@@ -189,17 +181,17 @@ class Founding:
 
     def _gathered(self) -> None:
         self._gathering = self._closer.founding = False
-        if self.surveyed or self._book.active:
+        if self.surveyed or self._term.book.active:
             self._activation.prepared()
         self._closer.advance()
 
     def _refuse(self, message: Announced) -> None:
-        terms = self._terms()
+        terms = self._term.terms
         self._activation.refuse(BAD_REQUEST, refusal_body(message.errors, ", ".join(self._streams)))
         stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
         for participant in message.participants:
             self._context.send(participant.contact, stop)
-        self._refused()
+        self._term.refused()
 
 
 def _together(answers: list[Announced]) -> Announced:

@@ -1,59 +1,58 @@
-"""Who comes and goes while a job runs: enrolments gathered into one roster, last intervals named.
+"""What the members of a job ask of its master: to join, to leave, to learn what is closed.
 
-Owns what members ask of the roster. Closes nothing and numbers no member itself (`roster`).
+Owns the enrolments that become one roster. Closes nothing, and leaves the numbers to `roster`.
 
-Invariants: a new member starts above every frontier seen, and not before its worker, which a master may have
-begun whose roster is lost; who leaves is expected up to an interval that no member has sealed yet (D-14).
+Invariants: a new member starts above every known frontier, and not before its worker, because an earlier
+master whose roster is lost may have started that. A member that leaves is expected up to an interval that no
+member has sealed yet (D-14).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
-from elfmesh.control.closing.straggler_policy import StragglerPolicy
-from elfmesh.control.context import Context
-from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.commit import Committer
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.outcomes import serve_outcomes
 from elfmesh.control.master.founding import Founding
-from elfmesh.control.protocol.messages import Enroll, Leaving, Roster, Stop
+from elfmesh.control.master.ports import OpenTerm
+from elfmesh.control.master.tally import Tally
+from elfmesh.control.master.trees import JobTrees
+from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, Stop, Waiting
+from elfmesh.control.protocol.messages_safety import AskFates
+from elfmesh.machine import Contact
 
 ENROLL_S = 0.02
-"""New members are gathered for so long: one roster for all of them."""
+"""How long enrolments are collected for one roster."""
+
+
+class MembersTerm(OpenTerm, Protocol):
+    """The parts that answer the members of a job."""
+
+    closer: Closer
+    collection: Collection
+    committer: Committer
+    founding: Founding
+    tally: Tally
+    trees: JobTrees
 
 
 class JobMembers:
-    """Takes members into one job and lets them go.
+    """Handles the messages of the members of one job.
 
     Args:
-        context: clock and way out.
-        terms: the state as it is now.
-        book: the roster.
-        straggler_policy: judges who is dead.
-        founding: knows from which interval on a new member takes part.
-        is_open: whether the job is still led here, and not being deleted.
-        changed: called when the roster has changed.
+        term: of the master; its parts need not be there yet.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        terms: Callable[[], Terms],
-        book: RosterBook,
-        straggler_policy: StragglerPolicy,
-        founding: Founding,
-        *,
-        is_open: Callable[[], bool],
-        changed: Callable[[], None],
-    ) -> None:
-        self._context, self._terms, self._book = context, terms, book
-        self._straggler_policy, self._founding = straggler_policy, founding
-        self._is_open, self._changed = is_open, changed
+    def __init__(self, term: MembersTerm) -> None:
+        self._context, self._book, self._term = term.context, term.book, term
         self._enrolling: list[Enroll] = []
 
     def enroll(self, message: Enroll) -> None:
-        """An agent is there to work on the job, again or for the first time."""
-        contact, terms = message.participant.contact, self._terms()
-        if message.incarnation != terms.manifest.incarnation or not self._is_open():
+        """An agent is ready to work on the job, for the first time or again."""
+        contact, terms = message.participant.contact, self._term.terms
+        if message.incarnation != terms.manifest.incarnation or not self._term.is_open:
             self._context.send(contact, Stop(message.job, message.incarnation, terms.epoch))
             return
         known = self._book.of(contact.id)
@@ -63,31 +62,53 @@ class JobMembers:
                 self._context.after(ENROLL_S, self._admit)
         elif message.version < self._book.version or message.epoch < terms.epoch:
             self._context.send(contact, Roster(terms))
-        if known is not None and known.number in self._straggler_policy.dead:
-            self._straggler_policy.revive(known.number)
+        policy = self._term.collection.straggler_policy
+        if known is not None and known.number in policy.dead:
+            policy.revive(known.number)
 
     def _admit(self) -> None:
         begun = {message.participant.contact.id: message.start for message in self._enrolling}
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()
-        if self._is_open() and self._book.add(participants, self._founding.next_start(), begun):
-            self._founding.arrived()
-            self._founding.prepared()
-            self._changed()
+        founding = self._term.founding
+        if self._term.is_open and self._book.add(participants, founding.next_start(), begun):
+            founding.arrived()
+            founding.prepared()
+            self._term.changed()
 
     def leaving(self, message: Leaving) -> None:
-        """A member goes: it is expected up to an interval that no member has sealed yet."""
+        """A member leaves: it is expected up to an interval that no member has sealed yet."""
         leaver = message.member
-        if not self._is_open():
+        if not self._term.is_open:
             return
         self._enrolling = [each for each in self._enrolling if each.participant.contact.id != leaver.id]
         entry = self._book.of(leaver.id)
         if entry is not None:
-            until = max(self._founding.next_start(), entry.start, message.frontier)
+            until = max(self._term.founding.next_start(), entry.start, message.frontier)
             self._book.evict(entry.number, until)
-            self._changed()
-        terms = self._terms()
+            self._term.changed()
+        terms = self._term.terms
         if any(each.contact.id == leaver.id for each in self._book.entries):
             self._context.send(leaver, Roster(terms))
         else:
             self._context.send(leaver, Stop(message.job, message.incarnation, terms.epoch))
+
+    def waiting(self, message: Waiting) -> None:
+        """A member waits for intervals to close; it may only have missed the watermark."""
+        entry = self._book.entry(message.number)
+        if entry is None:
+            return
+        if message.frontier <= self._term.committer.closed:
+            self._context.send(entry.contact, self._term.trees.watermark())
+        else:
+            self._term.collection.reported(message.number, message.frontier)
+
+    def on_ask_outcomes(self, asker: Contact, message: AskFates) -> None:
+        """A member asks what became of its contributions, and again while the log is not complete."""
+        if not self._term.closer.behind:
+            serve_outcomes(self._context, asker, message, self._term.terms)
+
+    def report(self, message: Report) -> None:
+        """A member reports bad lines, or an error of its worker."""
+        is_member = any(entry.name == message.name for entry in self._book.entries)
+        self._term.tally.report(message, is_member=is_member)

@@ -1,6 +1,6 @@
-"""When a master closes nothing: a successor, or a new version, begins where nothing is in flight.
+"""A pause of the closer, because a successor or a new version begins with no interval in flight.
 
-Owns why closing stands still and who waits for it; closes nothing itself.
+Owns the reason of the pause, and the part that waits for it. Closes nothing itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Quiesce:
         closer: of the job.
 
     Attributes:
-        handing_over: another agent is to lead; nothing but `keep` ends that.
+        handing_over: another agent is to lead; only `keep` ends that.
     """
 
     def __init__(self, closer: Closer) -> None:
@@ -26,7 +26,7 @@ class Quiesce:
         self.handing_over = False
 
     def hand_over(self, then: Callable[[], None]) -> None:
-        """Close nothing more, for a successor; `then` is called once nothing is in flight."""
+        """Close nothing more, because a successor is to lead, and call `then` once nothing is in flight."""
         self.handing_over = True
         self.freeze(then)
 
@@ -35,7 +35,7 @@ class Quiesce:
         self.thaw()
 
     def freeze(self, then: Callable[[], None]) -> None:
-        """Close nothing more; `then` is called once nothing is in flight."""
+        """Close nothing more, and call `then` once nothing is in flight."""
         self._closer.frozen = True
         self._drained = then
         self._closer.advance()
@@ -48,7 +48,7 @@ class Quiesce:
             self._closer.advance()
 
     def advanced(self) -> None:
-        """What is decided has grown, or nothing is in flight any more: who waits for that is called once."""
+        """The closer has decided more, or nothing is in flight: call the part that waits for that, once."""
         if self._drained is not None and self._closer.idle:
             drained = self._drained
             self._drained = None

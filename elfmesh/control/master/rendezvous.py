@@ -1,9 +1,9 @@
-"""Where jobs and the stream hosts of a stream meet: the agent closest to the stream's id.
+"""The rendezvous of a stream: the agent closest to its id, which brings jobs and member hosts together.
 
-Owns soft state only: which jobs run on the streams that are closest to this agent. A new rendezvous learns it
-within one round of the masters' upkeep; what is not said again is forgotten.
+Owns soft state only: the jobs that run on the streams whose rendezvous this agent is. A new rendezvous learns
+them within one round of the masters' upkeep, and forgets a job that is not announced again.
 
-Invariant: a job that was withdrawn is not brought back by an older announcement.
+Invariant: an older announcement does not bring back a job that was withdrawn.
 
 Paper: ELF 2.3 ("their JOIN message will eventually arrive at a rendezvous node").
 """
@@ -32,24 +32,24 @@ from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
 VERDICTS_S = 12.0
-"""How long the stream hosts have for their verdicts: the first job loads what evaluates jobs, functions are
-tried out. Below the time-out of the client that applies; an agent that has died is not waited for."""
+"""How long the member hosts have for their verdicts, because they load the engine for the first job and try
+out functions. The time-out of the client is longer. The master does not wait for an agent that has died."""
 
 COMING_S = 5.0
-"""How long a stream host is told again that a job is coming."""
+"""How long the multicast that announces the first job may take."""
 
 UNSUBSCRIBED_S = 1.0
-"""How long the rendezvous waits to become the root of a stream's tree before it says that no agent is
-there."""
+"""How long the rendezvous waits to become the root of a stream's tree until it reports that the stream has no
+member host."""
 
 FORGET_S = 30.0
-"""Six missed announcements: the master is gone, or another agent is the rendezvous."""
+"""Six missed announcements: the master has gone, or another agent is the rendezvous."""
 
 JOBS_MAX = 10_000
-"""Jobs of all streams remembered here."""
+"""Jobs of all streams that one agent remembers."""
 
 ANSWER_JOBS_MAX = 256
-"""Jobs in one answer: it has to fit into a header."""
+"""Jobs in one answer, which has to fit into a header."""
 
 WITHDRAWN_MAX = 4096
 
@@ -62,7 +62,7 @@ class _Job:
 
 
 class Rendezvous:
-    """Remembers which jobs run on a stream, and tells its stream hosts.
+    """Remembers the jobs on each stream, and multicasts them to its member hosts.
 
     Args:
         context: clock and way out.
@@ -74,7 +74,7 @@ class Rendezvous:
         self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
 
     def announced(self, message: Announce) -> None:
-        """A master says that its job runs; the stream hosts are asked if they have not been."""
+        """A master announces its job: ask the member hosts if the job is new, or if the master wants that."""
         job = message.manifest.job_id
         if (job, message.manifest.incarnation) in self._withdrawn:
             return
@@ -102,7 +102,7 @@ class Rendezvous:
             self._context.after(UNSUBSCRIBED_S, lambda: self._no_stream_hosts(stream, message))
 
     def coming(self, message: Coming) -> None:
-        """A job is about to be announced: if it is the first, its stream hosts load the engine."""
+        """A job is about to be announced: if it is the first, the member hosts load the engine."""
         tree = ids.stream_id(message.stream)
         if tree in self._context.roots and not any(
             each.stream == message.stream for each in self._jobs.values()
@@ -110,13 +110,13 @@ class Rendezvous:
             self._context.publish(tree, message, COMING_S, lambda outcome: None)
 
     def rooted(self, tree: bytes) -> None:
-        """This agent is the root of a tree now: if it is a stream's, its stream hosts are asked."""
+        """This agent is the root of a tree now: if it is a stream's, it asks the member hosts."""
         for known in list(self._jobs.values()):
             if ids.stream_id(known.stream) == tree:
                 self._ask_stream_hosts(known.stream, known.announce)
 
     def unrooted(self, tree: bytes) -> None:
-        """Another agent is the root of a tree: if it is a stream's, it hears at once what runs there."""
+        """Another agent is the root of a tree: if it is a stream's, it receives its jobs at once."""
         for known in list(self._jobs.values()):
             if ids.stream_id(known.stream) == tree:
                 self._context.route(tree, replace(known.announce, wanted=True))
@@ -156,7 +156,7 @@ class Rendezvous:
         )
 
     def what_runs(self, message: WhatRuns) -> None:
-        """A stream host asks what it may have missed."""
+        """A member host asks for the jobs that it may have missed."""
         for job, known in list(self._jobs.items()):
             if self._context.now - known.at > FORGET_S:
                 del self._jobs[job]

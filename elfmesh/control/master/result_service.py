@@ -1,17 +1,16 @@
-"""A master's answers to clients: results, offsets, schema, description.
+"""A master's answers to clients: results, offsets, schema, and pages of rows.
 
-Owns the waiting of long polls. Changes nothing about the job. Who asks for all states gets, behind the final
-records, the newest revision of every open interval; `revision` in the answer says how far that went, so that
-a follower gets each revision once.
+Owns the long polls that wait. Changes nothing about the job. A client that asks for all states gets the
+newest revision of each open interval behind the final records. `revision` in the answer is the number of the
+last one, so that a follower gets each revision once.
 
-Invariants: every question is answered once, at the latest when its wait is over, unless its client
-has hung up; at most `WAITERS_MAX` wait.
+Invariants: each question gets one answer, at the latest when its wait is over, unless its client has hung up;
+at most `WAITERS_MAX` questions wait.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,30 +30,30 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
-from elfmesh.control.jobs.terms import Numbering
+from elfmesh.control.jobs.terms import CurrentTerms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
-from elfmesh.machine import Contact
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
-"""Longest poll: below the idle time-outs that sit between clients and agents."""
+"""Longest poll: shorter than the idle time-outs between clients and agents."""
 
 WAITERS_MAX = 256
+"""Long polls that wait at one master. Further ones are answered at once."""
+
 KEEP_HINT = "Write KEEP PARTIALS before AS in the job's text, and apply it again."
 """How a job gets partial aggregates."""
 
 
 @dataclass(slots=True)
 class Waiter:
-    """A long poll: answered when a record above `after` or a revision above `revision` is there, or late.
+    """A long poll: it waits for a record above `after` or a revision above `revision`.
 
-    `revision` is None for who reads final records only.
+    `revision` is None for a client that reads final records only.
     """
 
     ask: Ask
@@ -69,38 +68,34 @@ class ResultService:
 
     Args:
         context: the way out and the log.
-        manifest: of the job.
+        term: gives the terms as they are now.
         copy: this agent's copy of the results log.
-        tentative: what the open intervals look like.
-        feed: what jobs that read this one are told.
-        voters: who has the row pages of its records as well.
-        earlier: numberings of the job's intervals before this one.
+        tentative: the tentative records of the open intervals.
+        feed: answers the jobs that read this one.
     """
 
     def __init__(
         self,
         context: Context,
-        manifest: Manifest,
+        term: CurrentTerms,
         copy: LogCopy,
         tentative: Tentative,
         feed: DownstreamFeed,
-        voters: Callable[[], tuple[Contact, ...]],
-        earlier: tuple[Numbering, ...] = (),
     ) -> None:
-        self._copy, self._voters = copy, voters
-        self._context = context
-        self._job, self._incarnation = manifest.job_id, manifest.incarnation
-        self._earlier = {each.incarnation: each for each in earlier}
+        self._context, self._term, self._copy = context, term, copy
+        terms = term.terms
+        self._job, self._incarnation = terms.manifest.job_id, terms.manifest.incarnation
+        self._earlier = {each.incarnation: each for each in terms.earlier}
         self._tentative, self.feed = tentative, feed
         self._waiters: dict[tuple[int, bytes], Waiter] = {}
 
     def ask(self, ask: Ask, body: dict[str, Any]) -> None:
-        """Answer "results", "feed", "offsets" or "schema", now or when there is something new."""
+        """Answer "results", "feed", "offsets" or "schema", now or when there is a new record."""
         try:
             body = self.feed.asked(body) if ask.verb in ("feed", "readable") else body
             after, wait = self._wanted(ask.verb, body)
         except (TypeError, ValueError):
-            text = error_body("from, to, after, limit, wait and revision are numbers", code=2)
+            text = error_body("from, to, after, limit, wait and revision must be numbers", code=2)
             self._respond(ask, BAD_REQUEST, text)
             return
         if ask.verb == "readable":
@@ -110,7 +105,7 @@ class ResultService:
             self._serve_earlier(ask, body)
             return
         if (ask.token, ask.origin.id) in self._waiters:
-            return  # the same question again, because its asker heard nothing yet
+            return  # a repetition, because the agent of the client has no answer yet
         latest = self._copy.latest
         revision = _revision(body)
         news = (latest is not None and after is not None and latest > after) or (
@@ -124,12 +119,12 @@ class ResultService:
         self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
 
     def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
-        """Answer "rows": a page of the rows of a record, from the other voters if it is not here any more."""
+        """Answer "rows": a page of the rows of a record, fetched from the other voters if it is not here."""
         index, digest = body.get("index"), str(body.get("digest"))
         try:
             page = int(str(index)), bytes.fromhex(digest)
         except ValueError:
-            self._respond(ask, BAD_REQUEST, error_body("rows needs index and digest", code=2))
+            self._respond(ask, BAD_REQUEST, error_body("rows requires index and digest", code=2))
             return
         earlier = str(body.get("incarnation"))
         incarnation = earlier if earlier in self._earlier else self._incarnation
@@ -143,39 +138,39 @@ class ResultService:
                 self._respond(ask, OK, {"incarnation": incarnation}, found.page)
             elif not last:
                 again = partial(self._read_page, ask, incarnation, page, last=True)
-                self._copy.pages.obtain({digest: index}, self._voters(), again)
+                self._copy.pages.obtain({digest: index}, self._term.terms.acceptors, again)
             else:
                 gone = digest in self._copy.pages.gone or incarnation != self._incarnation
-                why = "is lost: no agent that votes on the job has a page of its rows"
-                why = why if gone else "is not complete now: a page of its rows does not come"
+                why = "is lost, because no voter of the job has a page of its rows"
+                why = why if gone else "is not complete now, because a page of its rows does not arrive"
                 self._respond(ask, GONE if gone else UNAVAILABLE, error_body(f"interval {index} {why}"))
 
         self._context.read_log(self._job, incarnation, index, None, 0, read, digest=digest)
 
     def published(self, index: int) -> None:
-        """A record is in the log: wake who waits for it."""
+        """A record is in the log: answer the long polls that wait for it."""
         for waiter in [each for each in self._waiters.values() if each.after < index]:
             self._over(waiter.ask)
 
     def reached(self, closed: int) -> None:
-        """All below is in the log, if it has a record: wake the jobs that wait for it."""
+        """The log has all records below `closed`: answer the jobs that wait for them."""
         self.feed.reached(closed)
         waiters = [each for each in self._waiters.values() if each.ask.verb == "feed"]
         for waiter in [each for each in waiters if each.after + 1 < self.feed.until]:
             self._over(waiter.ask)
 
     def shown(self) -> None:
-        """There is a new tentative record: wake who waits for those."""
+        """There is a new tentative record: answer the long polls that wait for one."""
         for waiter in [each for each in self._waiters.values() if each.revision is not None]:
             self._over(waiter.ask)
 
     def close(self) -> None:
-        """Nothing more will be published here: answer all who wait."""
+        """Nothing more will be published here: answer all long polls."""
         for waiter in list(self._waiters.values()):
             self._over(waiter.ask)
 
     def hung_up(self, ask: Ask) -> None:
-        """The client of a question does not wait any more."""
+        """The client of a question has hung up."""
         waiter = self._waiters.pop((ask.token, ask.origin.id), None)
         if waiter is not None:
             waiter.timer.cancel()
@@ -213,7 +208,7 @@ class ResultService:
             start = None if body.get("from") is None else int(body["from"])
             stop = None if body.get("to") is None else int(body["to"]) + 1
             limit = _limit(body)
-        if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
+        if ask.verb == "feed":  # the page is complete up to here
             body = {**body, "until": self.feed.until}
         incarnation = str(body.get("incarnation", self._incarnation))
         self._context.read_log(
@@ -221,9 +216,9 @@ class ResultService:
         )
 
     def _serve_earlier(self, ask: Ask, body: dict[str, Any]) -> None:
-        """Answer a question about an earlier numbering, at once: nothing is published there any more.
+        """Answer a question about an earlier numbering at once, because nothing is published there any more.
 
-        The agent that led the job then has set its results aside; another has none, and answers so.
+        Only the agent that led the job then has its results. Another agent answers that they are gone.
         """
         if body["incarnation"] in self._earlier and ask.verb in ("results", "schema"):
             self._serve(ask, body | {"state": "final"})
@@ -239,15 +234,13 @@ class ResultService:
         lost = _lost_within(read, start, asked) if asked.get("strict") else None
         if lost is not None:
             reported = f"{intervals(*lost)} lost: damaged on disk at every agent that kept the results"
-            self._respond(ask, GONE, error_body(reported, hint="Read what is before and behind."))
+            self._respond(ask, GONE, error_body(reported, hint="Read the intervals before and after."))
             return
         earlier = asked.get("incarnation", self._incarnation) != self._incarnation
         damaged = read.hole is not None and not read.page
         if damaged and not earlier and read.hole is not None and ask.verb in ("results", "feed"):
             low, stop = read.hole
-            reported = (
-                f"{intervals(low, stop - 1)} damaged on this agent's disk, and fetched from other agents"
-            )
+            reported = f"{intervals(low, stop - 1)} damaged on this agent's disk and not repaired yet"
             self._respond(ask, UNAVAILABLE, error_body(reported, code=69))
             return
         earliest = read.earliest if read.earliest is not None else 0
@@ -300,7 +293,7 @@ class ResultService:
             return page, revision
         left = _limit(asked) - count_frames(page)
         found, goes_on = list(self._tentative.since(revision)), asked.get("revision") is not None
-        if not goes_on:  # who has no cursor goes on by intervals
+        if not goes_on:  # a client without a cursor goes on by intervals
             found.sort(key=lambda each: each[0].index)
         for record, rows in found:
             if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
@@ -317,6 +310,7 @@ class ResultService:
 
 
 def intervals(first: int, last: int) -> str:
+    """The intervals as the subject of a sentence, with its verb."""
     return f"interval {first} is" if first == last else f"intervals {first} to {last} are"
 
 
@@ -334,5 +328,5 @@ def _limit(body: dict[str, Any]) -> int:
 
 
 def _revision(body: dict[str, Any]) -> int | None:
-    """The newest revision that an asker of all states has; None: it wants final records only."""
+    """The newest revision that a client of all states has, or None if it wants final records only."""
     return int(body.get("revision") or 0) if body.get("state") == "all" else None

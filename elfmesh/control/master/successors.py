@@ -1,64 +1,71 @@
-"""Keeping a successor ready: the terms of a job at the agents closest to its id and at those that vote on it.
+"""Replicas of a job's terms at the agents closest to its id and at its acceptors, one of which leads next.
 
-Owns whom they are given to and when. The other side is `job_replica.py`; the records come with the votes
-(`register_acceptor.py`), and who lacks older ones fetches them.
+Owns which agents receive the terms, and when. `job_replica.py` is the other side. The acceptors get the
+records with the votes (`register/acceptor.py`), and fetch older ones that they lack.
 
-Every change of the terms goes to the two agents closest to the job id besides the master, because one of them
-is the next root of the job's tree, and to the acceptors, because they vote only for what they could hand on.
+Each change of the terms goes to the two agents closest to the job id besides the master, because one of them
+is the next root of the job's tree, and to the acceptors, because an acceptor votes only for terms that it
+holds.
 
-Paper: ELF 3 (the overlay's neighbours keep what a failed agent had).
+Paper: ELF 3 (the overlay's neighbours keep the state of a failed agent).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.protocol.messages_succession import Fetch, Page, Replica
 from elfmesh.control.register.acceptor import BULK_LANE
+from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import LookupDone
 
 REPLICAS = 2
 LOOK_S = 30.0
-"""How often it is looked up who is closest while no agent is known to have come or gone: a look-up costs some
-twenty requests, and there may be hundreds of jobs."""
+"""How often the master looks up the closest agents while it knows of none that has come or gone. A look-up
+costs some twenty requests, and an agent may lead hundreds of jobs."""
 
 PAGE_RECORDS = 256
+"""Records in one page of a log that another agent fetches."""
+
+
+class ReplicatedTerm(TermView, Protocol):
+    """What replication needs of the master's term."""
+
+    @property
+    def copy(self) -> LogCopy:
+        """The master's own copy of the results log."""
+        ...
+
+    def nearest(self, contacts: tuple[Contact, ...]) -> None:
+        """A look-up has found the agents closest to the job, this agent included."""
+        ...
 
 
 class Replicator:
-    """Gives one job's state to its holders.
+    """Sends the terms of one job to the agents that may lead it next.
 
     Args:
-        context: look-ups and the way out.
-        terms: the state as it is now; it names the acceptors.
-        latest: last record of the master's own log.
-        nearest: told who is closest to the job now, this agent too.
+        term: of the master; its terms name the acceptors.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        terms: Callable[[], Terms],
-        latest: Callable[[], int | None],
-        nearest: Callable[[tuple[Contact, ...]], None],
-    ) -> None:
-        self._context, self._terms, self._latest, self._nearest = context, terms, latest, nearest
+    def __init__(self, term: ReplicatedTerm) -> None:
+        self._context, self._term = term.context, term
         self._neighbours: tuple[Contact, ...] = ()
         self._looked = float("-inf")
 
     def upkeep(self, *, restless: bool) -> None:
-        """Look up who is closest now if it may have changed, `restless`: in any case."""
+        """Look up the closest agents if they may have changed; if `restless`, in any case."""
         context = self._context
         if restless or context.changed_at >= self._looked or context.now - self._looked >= LOOK_S:
             self.refresh()
 
     def refresh(self) -> None:
         self._looked = self._context.now
-        self._context.lookup(self._terms().manifest.job_id, self._found)
+        self._context.lookup(self._term.terms.manifest.job_id, self._found)
 
     def _found(self, done: LookupDone | None) -> None:
         if done is None:
@@ -69,31 +76,33 @@ class Replicator:
         self._neighbours = neighbours
         for contact in neighbours:
             if contact.id not in before:
-                self._context.send(contact, Replica(self._terms(), None))
-        self._nearest(done.contacts)
+                self._context.send(contact, Replica(self._term.terms, None))
+        self._term.nearest(done.contacts)
 
     def invite(self, contact: Contact) -> None:
-        """An agent shall hold what an acceptor holds."""
-        self._context.send(contact, Replica(self._terms(), self._latest()))
+        """Send an agent what an acceptor holds."""
+        self._context.send(contact, Replica(self._term.terms, self._term.copy.latest))
 
     def share(self) -> None:
-        terms = self._terms()
+        terms = self._term.terms
         voting = {contact.id for contact in terms.acceptors}
         for contact in self._replica_hosts():
-            self._context.send(contact, Replica(terms, self._latest() if contact.id in voting else None))
+            self._context.send(
+                contact, Replica(terms, self._term.copy.latest if contact.id in voting else None)
+            )
 
     def tell(self, message: Message) -> None:
         for contact in self._replica_hosts():
             self._context.send(contact, message)
 
     def _replica_hosts(self) -> tuple[Contact, ...]:
-        found = {contact.id: contact for contact in (*self._neighbours, *self._terms().acceptors)}
+        found = {contact.id: contact for contact in (*self._neighbours, *self._term.terms.acceptors)}
         found.pop(self._context.me.id, None)
         return tuple(found.values())
 
 
 def serve_fetch(context: Context, sender: Contact, fetch: Fetch) -> None:
-    """Answer a holder that lacks records with the next page of our log, if it is of this job."""
+    """Answer an agent that lacks records with the next page of this agent's log of the job."""
     if fetch.part:
         _serve_page(context, sender, fetch)
         return

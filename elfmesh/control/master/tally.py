@@ -1,6 +1,6 @@
-"""What people are shown of a job beside its results: counts, samples, errors.
+"""What `describe` shows of a job besides its results: counts, samples of bad lines, errors of workers.
 
-Owns these numbers; they go on when the job's version changes, and begin again with another master.
+Owns these values. They go on with the next version, and begin again with another master.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from elfmesh.control.jobs.records import BUCKETS, UNUSABLE, ResultRecord
 from elfmesh.control.protocol.messages import Report
 
 RECENT = 8
+"""Records that are kept of those published last."""
+
 SAMPLES_MAX = 10
 
 
 class Tally:
-    """Counts of one job, as its master has seen them."""
+    """Counts of one job since its master began to lead."""
 
     def __init__(self) -> None:
         self.totals = dict.fromkeys(BUCKETS, 0)
@@ -30,7 +32,7 @@ class Tally:
         self.recent.append(record)
 
     def inherited(self, records: Iterable[ResultRecord]) -> None:
-        """An earlier master has published these; their counts are not in the totals."""
+        """An earlier master has published these records; the totals do not contain their counts."""
         self.recent.extend(records)
 
     def report(self, message: Report, *, is_member: bool) -> None:
@@ -40,7 +42,7 @@ class Tally:
             self.worker_errors[message.name] = message.error
 
     def unusable_share(self, version: int) -> float:
-        """The share of records of a version, of late, that could not be used."""
+        """The share of unusable records in the recent intervals of a version."""
         counts = [record.counts for record in self.recent if record.version == version]
         bad = sum(each.get(name, 0) for each in counts for name in UNUSABLE)
         read = sum(each.get(name, 0) for each in counts for name in ("contributed", "filtered", *UNUSABLE))

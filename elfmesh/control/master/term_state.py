@@ -1,14 +1,13 @@
-"""The terms of one master: what its members and its successors have to know, as of now.
+"""The terms of one master as they are now: what its members and its successors have to know.
 
-Owns what does not change in an epoch, whether the job is paused, and what the register is being asked;
-refuses to know who is told and when.
+Owns the values that an epoch does not change, the pause, and the terms that are voted on. Sends nothing to
+other agents.
 
-Invariant: while terms are voted on, those are what this agent remembers: a successor may need them.
+Invariant: while terms are voted on, this agent stores them instead of the present ones, because a successor
+may need them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.context import Context
@@ -27,17 +26,15 @@ class TermState:
         context: clock and way out.
         began: the terms with which the epoch began.
         book: the roster.
-        committer: gives what is closed, and who votes.
+        committer: knows the closed watermark and the acceptors.
 
     Attributes:
         began: the terms with which the epoch began.
-        paused: members do not read.
-        promised: terms that are voted on; None: nothing is.
+        paused: the members do not read.
+        promised: the terms that are voted on, or None.
     """
 
-    def __init__(
-        self, context: Context, began: Terms, book: RosterBook, committer: Callable[[], Committer]
-    ) -> None:
+    def __init__(self, context: Context, began: Terms, book: RosterBook, committer: Committer) -> None:
         self._context = context
         self.began = began
         self._book = book
@@ -48,7 +45,7 @@ class TermState:
     @property
     def terms(self) -> Terms:
         """What members and successors have to know, as of now."""
-        began, committer = self.began, self._committer()
+        began, committer = self.began, self._committer
         return Terms(
             manifest=began.manifest,
             master=self._context.me,
@@ -68,6 +65,11 @@ class TermState:
             given_in=self._book.given_in,
         )
 
+    @property
+    def newest(self) -> Terms:
+        """What a successor may need: the terms that are voted on, or the present ones."""
+        return self.promised or self.terms
+
     def pause(self, paused: bool) -> None:
         self.paused = paused
         self._pauses += 1
@@ -77,6 +79,6 @@ class TermState:
         self.persist()
 
     def persist(self) -> None:
-        """Remember what a restart would go on with."""
-        terms = self.promised or self.terms
+        """Store the terms with which this agent goes on after a restart."""
+        terms = self.newest
         self._context.emit(Persist("job", terms.manifest.job_id, pack(Replica(terms, None))))

@@ -1,47 +1,39 @@
-"""A master and the trees of its job: what it orders of them, and what they may forget.
+"""The trees of one job as its master sees them: orders to their roots, and the closed watermark.
 
-Owns the closed mark on its way to the members, orders to the roots of the partitions, and who those are.
-Closes nothing.
+Owns the closed watermark on its way to the members, and the roots of the partitions. Closes nothing.
 
-Invariant: a mark is published only by the root of the job's own tree, a little after the records below it.
+Invariant: only the root of the job's own tree publishes a watermark, a little after the records below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Timer
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Hasten, Recollect, Release
 
 WATERMARK_S = 0.25
-"""Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
+"""How long closed watermarks are collected, so that all intervals of a quarter second cost one multicast."""
 
 WATERMARK_TIMEOUT_S = 2.0
 
 
 class JobTrees:
-    """The trees of one job, seen from its master.
+    """Sends the orders of one master to its trees.
 
     Args:
-        context: clock and way out.
-        terms: the state as it is now.
-        announced: called with the mark when the members are told of it.
-        lacking: whom the intervals lack.
+        term: of the master.
+        lacking: the members that are missing in each interval.
     """
 
-    def __init__(
-        self, context: Context, terms: Callable[[], Terms], announced: Callable[[int], None], lacking: Lacking
-    ) -> None:
-        self._lacking = lacking
-        self._context, self._terms, self._notified = context, terms, announced
-        first = terms()
+    def __init__(self, term: TermView, lacking: Lacking) -> None:
+        self._context, self._term, self._lacking = term.context, term, lacking
+        first = term.terms
         self._job, self._epoch, self._partitions = (
             first.manifest.job_id,
             first.epoch,
@@ -55,9 +47,9 @@ class JobTrees:
         self._roots[partition] = root
 
     def claim(self) -> None:
-        """Tell the roots of the partitions who leads the job."""
+        """Claim the roots of the partitions: they send their segments to this master."""
         for partition in range(1, self._partitions):
-            closed = self._terms().closed
+            closed = self._term.terms.closed
             message = PartRoot(self._job, partition, self._context.me, self._epoch, closed)
             self._context.route(ids.partition_tree(self._job, partition), message)
 
@@ -76,7 +68,7 @@ class JobTrees:
             self._context.send(self._roots[partition], order)
 
     def watermark(self) -> Mark:
-        terms = self._terms()
+        terms = self._term.terms
         lacked_from, lacks, revised = self._lacking.notified(terms.closed)
         return Mark(
             self._job,
@@ -90,7 +82,7 @@ class JobTrees:
         )
 
     def watermark_soon(self) -> None:
-        """More is closed: the members shall hear of it."""
+        """The closed watermark has grown: publish it soon."""
         if self._timer is None:
             self._timer = self._context.after(WATERMARK_S, self._publish)
 
@@ -108,6 +100,6 @@ class JobTrees:
             self.watermark_soon()
             return
         self._announced = watermark.closed
-        self._notified(watermark.closed)
+        self._term.book.forget_below(watermark.closed)
         self._context.emit(Release(self._job, watermark.closed, self._epoch))
         self._context.publish(self._job, watermark, WATERMARK_TIMEOUT_S, lambda done: None)

@@ -1,4 +1,4 @@
-"""Verification of a closed interval: agents recompute it from the raw logs, the master compares the rows.
+"""Verification of a closed interval: agents compute it again from the raw logs, the master compares the rows.
 
 Owns the running verification of one job and its outcome. Changes nothing about the job or its results.
 
@@ -49,24 +49,30 @@ VERIFY_S = 900.0
 """How long agents may take to read their logs again."""
 
 WAITING_MAX = 16
+"""Intervals that wait for their verification."""
+
 KEPT_MAX = 64
-"""Outcomes remembered."""
+"""Outcomes that the master remembers."""
 
 AGAIN_S = 10.0
-"""When agents that have not answered are asked again: a question may be lost, a repeated one is free."""
+"""When the master asks silent agents again. A question may be lost, and a repeated one costs nothing."""
 
 PAYLOAD_BYTES_MAX = 256 << 20
-"""What all agents together may send for one comparison: it is held in memory."""
+"""What all agents together may send for one comparison, because the master holds it in memory."""
 
-SESSIONS = "sessions begin in earlier intervals: an interval's logs alone do not make its rows again"
+SESSIONS = "an interval with sessions cannot be verified, because its sessions begin in earlier intervals"
 
 DIFFERENCES_MAX = 10
+"""Differences that an outcome names."""
+
 COMPARED_ROWS = 1024
-"""Rows looked at one by one where they are not equal as a whole."""
+"""Rows that are compared one by one if they are not equal as a whole."""
 
 SELF_CHECK_DELAY_S = 2.0
+"""Between a record and its verification by the master itself."""
+
 REV = 0
-"""The revision of rows that are made for a comparison: nothing that is published has it."""
+"""The revision of rows that are made for a comparison; no published record has it."""
 
 
 @dataclass(slots=True)
@@ -110,7 +116,7 @@ class Verifier:
         self.equal = self.different = 0
 
     def status(self, index: int) -> dict[str, Any]:
-        """How the verification of an interval stands; begins it if it has not begun."""
+        """The state of the verification of an interval, which begins if it has not begun."""
         job = self._manifest.qualified
         if index in self._done:
             return self._done[index]
@@ -121,7 +127,12 @@ class Verifier:
             return {"job": job, "interval": index, "state": "refused", "error": SESSIONS}
         if index != self._opening and index not in self._waiting:
             if len(self._waiting) >= WAITING_MAX:
-                return {"job": job, "interval": index, "state": "refused", "error": "too many wait already"}
+                return {
+                    "job": job,
+                    "interval": index,
+                    "state": "refused",
+                    "error": "too many intervals wait for their verification",
+                }
             self._waiting.append(index)
             self._next()
         return {"job": job, "interval": index, "state": "running", "waits_for": []}
@@ -130,12 +141,12 @@ class Verifier:
         return read_plan(stage_at(self._stages, index).manifest.text).sessions
 
     def again(self, index: int) -> None:
-        """Forget an outcome, so that the interval is verified again."""
+        """Forget the outcome of an interval, so that it is verified again."""
         self._done.pop(index, None)
 
     def published(self, record: ResultRecord) -> None:
-        """A record is final: one in so many is checked by ourselves, a little later."""
-        if not self._book.active:  # a job that reads others: it has no logs
+        """A record is final: the master itself verifies one in `self_check`, a little later."""
+        if not self._book.active:  # a job that reads other jobs has no logs
             return
         if self._every and record.state == "FINAL" and record.index % self._every == 0:
             self._context.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
@@ -213,7 +224,7 @@ class Verifier:
     def _inside(self, record: ResultRecord, manifest: Manifest) -> list[RosterEntry]:
         entries = [self._book.entry(number) for number in numbers(self._book.required(record.index))]
         known = [entry for entry in entries if entry is not None]
-        if read_plan(manifest.text).latest:  # it also names who is missing in the jobs that it sees
+        if read_plan(manifest.text).latest:  # `missing` also names agents of the jobs that it sees
             out = bits_of(record.absent)
             return [entry for entry in known if not out >> entry.number & 1]
         shared = self._book.shared_names()
@@ -255,7 +266,7 @@ class Verifier:
         if message.error:
             check.errors[name] = message.error
         elif check.nbytes + len(payload) > PAYLOAD_BYTES_MAX:
-            check.errors[name] = f"together more than {PAYLOAD_BYTES_MAX} bytes to compare"
+            check.errors[name] = f"all agents together sent more than {PAYLOAD_BYTES_MAX} bytes to compare"
         else:
             check.nbytes += len(payload)
             parts, at = [], 0
@@ -329,7 +340,7 @@ class Verifier:
         differences = differing(published, again)
         lost = check.latest.lacks(check.index) if differences and check.latest is not None else []
         if lost:
-            check.errors.update(dict.fromkeys(lost, "what it said before this interval is not kept any more"))
+            check.errors.update(dict.fromkeys(lost, "its records before this interval are not kept any more"))
             self._conclude("incomplete")
         elif differences:
             self._conclude("different", rows=len(again), differences=differences)
@@ -364,7 +375,7 @@ class Verifier:
 
 
 def differing(published: pa.Table, recomputed: pa.Table) -> list[dict[str, Any]]:
-    """The first rows that differ, as JSON values; None stands for a row that one of them has not.
+    """The first rows that differ, as JSON values; None stands for a row that one side lacks.
 
     Cost: a comparison of columns; only stretches that are not equal become Python objects.
     """

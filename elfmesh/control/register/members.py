@@ -17,7 +17,7 @@ Paper: CASPaxos (Rystsov 2018) 2.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.register_value import ChangeRefused, Exchange, RegisterCell, RegisterValue, Settle
@@ -32,15 +32,30 @@ READY_S = 3.0
 """Time for a new acceptor to complete its copy of the log."""
 
 
+class Voting(Protocol):
+    """What a change of the acceptors needs of the master around it."""
+
+    @property
+    def cell(self) -> RegisterCell:
+        """The register's value, as the master knows it."""
+        ...
+
+    def invite(self, contact: Contact) -> None:
+        """Give an agent what an acceptor holds."""
+        ...
+
+    def elected(self, outcome: RegisterCell | ChangeRefused) -> None:
+        """The register has another value after a change of the acceptors, or has refused the change."""
+        ...
+
+
 class Electorate:
     """Keeps the acceptors of one job's register at their number.
 
     Args:
         context: clock and lookups.
         proposer: proposer of the register.
-        cell: returns the value that was last chosen here.
-        invite: sends an agent the data that an acceptor must have.
-        changed: receives the value after a change.
+        master: master of the job.
         wanted: number of voters.
         gone_s: time after which an acceptor that is away is replaced.
     """
@@ -49,15 +64,13 @@ class Electorate:
         self,
         context: Context,
         proposer: Proposer,
-        cell: Callable[[], RegisterCell],
-        invite: Callable[[Contact], None],
-        changed: Callable[[RegisterCell | ChangeRefused], None],
+        master: Voting,
         *,
         wanted: int,
         gone_s: float = GONE_S,
     ) -> None:
-        self._context, self._proposer, self._cell = context, proposer, cell
-        self._invite, self._changed, self._wanted, self._gone_s = invite, changed, wanted, gone_s
+        self._context, self._proposer, self._master = context, proposer, master
+        self._wanted, self._gone_s = wanted, gone_s
         self._invited: dict[bytes, float] = {}
         self._away: dict[bytes, float] = {}
         self._leaving: dict[bytes, bool] = {}
@@ -74,8 +87,8 @@ class Electorate:
         Returns:
             Whether the register does not need its vote any more.
         """
-        value = self._cell().value
-        if value.deleted or voter not in {contact.id for contact in self._cell().contacts}:
+        value = self._master.cell.value
+        if value.deleted or voter not in {contact.id for contact in self._master.cell.contacts}:
             return True
         self._leaving[voter] = last
         if self._nearest:
@@ -85,7 +98,7 @@ class Electorate:
 
     def upkeep(self, nearest: tuple[Contact, ...]) -> None:
         """Check the voters; `nearest` are the living agents closest to the job, including this one."""
-        value = self._cell().value
+        value = self._master.cell.value
         if self._stopped or not self._proposer.idle or value.deleted:
             return
         if value.former:
@@ -132,7 +145,7 @@ class Electorate:
             return
         ready = bool(coming)
         for contact in coming:
-            self._invite(contact)
+            self._master.invite(contact)
             ready &= now - self._invited.setdefault(contact.id, now) >= READY_S
         if ready:
             change = Exchange(value.incarnation, value.epoch, coming[0], None if room > 0 else gone[0])
@@ -159,7 +172,7 @@ class Electorate:
     @property
     def restless(self) -> bool:
         """Whether the acceptors have to be changed, or may have to be soon."""
-        value = self._cell().value
+        value = self._master.cell.value
         few = len(value.acceptors) < self._wanted
         lost = any(contact.id in self._proposer.lost for contact in value.acceptors)
         return few or lost or bool(value.former or self._away or self._leaving or self._invited)
@@ -169,17 +182,17 @@ class Electorate:
         self._proposer.met(contact)
 
     def _exchanged(self, outcome: RegisterCell | ChangeRefused) -> None:
-        self._changed(outcome)
+        self._master.elected(outcome)
         if isinstance(outcome, RegisterCell) and not self._stopped:
             self._context.stats["control.acceptors_changed"] += 1
             self._settle()
 
     def _settle(self) -> None:
-        value = self._cell().value
+        value = self._master.cell.value
         self._proposer.submit(Settle(value.incarnation, value.epoch), self._settled)
 
     def _settled(self, outcome: RegisterCell | ChangeRefused) -> None:
-        self._changed(outcome)
+        self._master.elected(outcome)
         if isinstance(outcome, RegisterCell) and outcome.value.former and not self._stopped:
             self._settle()  # the joint value is chosen now; it may be settled
         elif isinstance(outcome, RegisterCell):

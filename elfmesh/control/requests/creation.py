@@ -98,7 +98,7 @@ class Creation:
             first, *others = self._busy.pop(manifest.job_id)
             if isinstance(outcome, Master):
                 outcome.on_refused = lambda: self._leadership.ended(outcome)
-                outcome.activation.applied(first.origin, first.token, state)
+                outcome.term.activation.applied(first.origin, first.token, state)
             else:
                 self._not_begun(first, outcome)
             for waiting in others:  # what arrived meanwhile may say something else again
@@ -124,23 +124,23 @@ class Creation:
 
     def reset(self, master: Master, message: Submit) -> None:
         """Another text: the old version ends, the new one begins with the next interval, state again."""
-        manifest = updated(master.manifest, message.manifest)
-        frontier = master.collection.frontier
+        manifest = updated(master.term.manifest, message.manifest)
+        frontier = master.term.collection.frontier
         plan = read_plan(manifest.text)
-        start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
+        start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.term.plan.slide_us)
         self._busy[master.job] = [message]
 
         def ended(over: bool) -> None:
             if over:
                 self._leadership.ended(master)
-                earlier = master.terms.numberings(master.copy.first, master.copy.latest)
-                kind = partial(Create, seen=master.manifest.incarnation)
+                earlier = master.term.terms.numberings(master.copy.first, master.copy.latest)
+                kind = partial(Create, seen=master.term.manifest.incarnation)
                 self._context.after(RESET_S, lambda: self._begin(manifest, start, "reset", kind, earlier))
             else:
                 for waiting in self._busy.pop(master.job):
                     refuse(self._context, waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 
-        master.end(ended, retire=True)
+        master.term.end(ended, retire=True)
 
     def _would_create(self, message: Submit) -> None:
         body = {

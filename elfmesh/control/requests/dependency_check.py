@@ -52,20 +52,20 @@ def not_for_readers(manifest: Manifest, master: Master | None) -> str:
     """Why a text cannot be a job's next version or its canary because it is on no agent, "" if it can."""
     if manifest.narrowed and has_no_members(manifest.text):
         return "a job on no stream of its own has no canary: it is on no agent"
-    if master is None or manifest.text.strip() == master.manifest.text.strip():
+    if master is None or manifest.text.strip() == master.term.manifest.text.strip():
         return ""
-    return READER_STAYS if master.plan.reads or has_no_members(manifest.text) else ""
+    return READER_STAYS if master.term.plan.reads or has_no_members(manifest.text) else ""
 
 
 def refused_with_readers(master: Master, verb: str) -> Problem | None:
     """Why a job that reads others, or is read, cannot be asked for this; None if it can."""
     text = hint = ""
-    if verb == "delete" and not master.stopping and (readers := master.result_service.feed.readers):
+    if verb == "delete" and not master.term.stopping and (readers := master.term.result_service.feed.readers):
         text = f"{', '.join(readers)} reads this job"
         hint = f"Delete {readers[0]} first; a reader counts for up to 30 s after it was deleted."
-    elif master.plan.reads and verb in ("undo", "empty"):
+    elif master.term.plan.reads and verb in ("undo", "empty"):
         text = READER_STAYS
-    elif master.plan.reads and verb == "verify":
+    elif master.term.plan.reads and verb == "verify":
         text = "what it is made of is the results of other jobs, and in no log; verify the job that it reads"
     return (CONFLICT, error_body(text, hint=hint)) if text else None
 

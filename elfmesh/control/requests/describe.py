@@ -29,18 +29,18 @@ NO_MAJORITY = "no majority"
 
 
 def job_row(context: Context, master: Master) -> dict[str, Any]:
-    manifest = master.manifest
+    manifest = master.term.manifest
     return {
         "id": manifest.job_id.hex(),
         "job": manifest.qualified,
         "creator": manifest.creator,
         "version": manifest.version,
-        "state": NO_MAJORITY if master.committer.unanswered_s > MAJORITY_S else master.state,
-        "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
-        "agents": len(master.book.active),
+        "state": NO_MAJORITY if master.term.committer.unanswered_s > MAJORITY_S else master.term.state,
+        "stream": ", ".join((*master.term.plan.streams, *master.term.plan.reads, *master.term.plan.latest)),
+        "agents": len(master.term.book.active),
         "latest": master.copy.latest,
         "master": context.name,
-        "epoch": master.epoch,
+        "epoch": master.term.epoch,
         "created": iso_us(manifest.created) if manifest.created else None,
         **_standing(context, master),
     }
@@ -48,7 +48,7 @@ def job_row(context: Context, master: Master) -> dict[str, Any]:
 
 def _standing(context: Context, master: Master) -> dict[str, Any]:
     newest = master.tally.recent[-1] if master.tally.recent else None
-    due = master.collection.due_since(master.held)
+    due = master.term.collection.due_since(master.term.held)
     return {
         "result": None if newest is None else newest.state,
         "completeness": None if newest is None else newest.completeness,
@@ -59,14 +59,14 @@ def _standing(context: Context, master: Master) -> dict[str, Any]:
 
 def description(context: Context, master: Master) -> dict[str, Any]:
     """Everything worth knowing about a job, bounded."""
-    manifest, plan, closer = master.manifest, master.plan, master.closer
-    missing = master.collection.missing()
-    due = master.collection.due_since(closer.next)
+    manifest, plan, closer = master.term.manifest, master.term.plan, master.term.closer
+    missing = master.term.collection.missing()
+    due = master.term.collection.due_since(closer.next)
     waiting = {
         "index": shown_interval(closer.next),
         "start": _start(master, closer.next),
         "due_for_seconds": None if due is None else round(context.now - due, 3),
-        "missing": master.book.names(missing) if due is not None else [],
+        "missing": master.term.book.names(missing) if due is not None else [],
     }
     trees = context.facts("trees").get("items", [])
     tree = next((each for each in trees if each.get("tree") == master.job.hex()), None)
@@ -75,20 +75,23 @@ def description(context: Context, master: Master) -> dict[str, Any]:
         "text": manifest.text,
         "signed": manifest.signed.decode(errors="replace") or None,
         "incarnation": manifest.incarnation,
-        "seen": str(seen_of(master.terms)),
+        "seen": str(seen_of(master.term.terms)),
         "window": {"size": format_duration(plan.size_us), "slide": format_duration(plan.slide_us)},
         "labels": _labels(plan),
         "partitions": manifest.partitions,
         "on_straggler": plan.on_straggler,
         "closed_below": shown_interval(closer.closed),
         "collecting": waiting,
-        "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
+        "voters": [f"{voter.host}:{voter.port}" for voter in master.term.committer.cell.contacts],
         "voters_without_votes": voters_without_votes(master),
-        "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
+        "roster": {
+            "version": master.term.book.version,
+            "agents": [_member(master, n) for n in _numbers(master)],
+        },
         "counts": dict(master.tally.totals),
         "parse_error_samples": list(master.tally.samples),
         "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
-        "spent": master.closer.latency_stats.describe(),
+        "spent": master.term.closer.latency_stats.describe(),
         "results": [summary(record) for record in master.tally.recent],
         "tree": tree,
     }
@@ -96,7 +99,7 @@ def description(context: Context, master: Master) -> dict[str, Any]:
 
 def voters_without_votes(master: Master) -> list[str]:
     lost = master.proposer.lost
-    return [f"{each.host}:{each.port}" for each in master.committer.cell.contacts if each.id in lost]
+    return [f"{each.host}:{each.port}" for each in master.term.committer.cell.contacts if each.id in lost]
 
 
 def _labels(plan: JobPlan) -> dict[str, Any]:
@@ -107,21 +110,21 @@ def _labels(plan: JobPlan) -> dict[str, Any]:
 
 
 def _numbers(master: Master) -> list[int]:
-    return [entry.number for entry in master.book.active]
+    return [entry.number for entry in master.term.book.active]
 
 
 def _member(master: Master, number: int) -> dict[str, Any]:
-    entry = master.book.entry(number)
+    entry = master.term.book.entry(number)
     assert entry is not None
-    frontier = frontier_in_all(master.collection.trees, number)
+    frontier = frontier_in_all(master.term.collection.trees, number)
     return {
         "agent": entry.name,
         "id": entry.contact.id.hex(),
         "number": number,
         "from": shown_interval(entry.start),
         "frontier": shown_interval(frontier),
-        "dead": number in master.collection.straggler_policy.dead,
-        "late_seconds": master.closer.latency_stats.late_s(number),
+        "dead": number in master.term.collection.straggler_policy.dead,
+        "late_seconds": master.term.closer.latency_stats.late_s(number),
     }
 
 
@@ -132,7 +135,7 @@ def shown_interval(index: int) -> int | None:
 
 def _start(master: Master, index: int) -> str | None:
     shown = shown_interval(index)
-    return None if shown is None else iso_us(master.plan.window(shown)[0])
+    return None if shown is None else iso_us(master.term.plan.window(shown)[0])
 
 
 def summary(record: ResultRecord) -> dict[str, Any]:

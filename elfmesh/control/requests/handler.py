@@ -126,8 +126,13 @@ class RequestHandler:
             self._when_readable(message, self._creation.create)
 
     def _change(self, master: Master, message: Submit) -> None:
-        same = message.manifest.text.strip() == master.manifest.text.strip()
-        if same or master.stopping or master.rollouts.running or not reads_jobs(message.manifest.text):
+        same = message.manifest.text.strip() == master.term.manifest.text.strip()
+        if (
+            same
+            or master.term.stopping
+            or master.term.rollouts.running
+            or not reads_jobs(message.manifest.text)
+        ):
             self.versions.submitted(master, message)
             return
 
@@ -207,7 +212,7 @@ class RequestHandler:
 
     def delete(self, master: Master, ask: Ask, tag: str) -> None:
         """End a job, if it is the one that the client has seen."""
-        if not admits(self.context, ask, tag, master.terms, "incarnation"):
+        if not admits(self.context, ask, tag, master.term.terms, "incarnation"):
             return
 
         def ended(over: bool) -> None:
@@ -215,12 +220,12 @@ class RequestHandler:
                 refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self.leadership.ended(master)
-            body = summary(master.terms, master.book, "deleted")
-            stopped = body["acknowledged"] = master.ending.stopped
+            body = summary(master.term.terms, master.term.book, "deleted")
+            stopped = body["acknowledged"] = master.term.ending.stopped
             body["expected"] = max(body["expected"], stopped)  # who leaves is told too, and expected no more
             respond(self.context, ask.origin, ask.token, OK, body)
 
-        master.end(ended)
+        master.term.end(ended)
 
     def _pass_on(self, ask: Ask, tag: str) -> None:
         leader, seen = self.leadership.leader(ask.job), read_seen(tag)

@@ -50,8 +50,8 @@ def verify(asked: Asked) -> dict[str, Any] | None:
         refuse(asked.context, asked.ask.origin, asked.ask.token, BAD_REQUEST, text)
         return None
     if asked.body.get("again"):
-        asked.master.verifier.again(interval)
-    return asked.master.verifier.status(interval)
+        asked.master.term.verifier.again(interval)
+    return asked.master.term.verifier.status(interval)
 
 
 def interval(asked: Asked) -> None:
@@ -60,11 +60,11 @@ def interval(asked: Asked) -> None:
 
 
 def read(asked: Asked) -> None:
-    asked.master.result_service.ask(asked.ask, asked.body)
+    asked.master.term.result_service.ask(asked.ask, asked.body)
 
 
 def hung_up(asked: Asked) -> None:
-    asked.master.result_service.hung_up(asked.ask)
+    asked.master.term.result_service.hung_up(asked.ask)
 
 
 def change(asked: Asked) -> None:
@@ -80,7 +80,7 @@ JOB_HANDLERS: dict[str, JobHandler] = {
     **dict.fromkeys(("undo", "empty"), change),
     **dict.fromkeys(("pause", "resume"), pause),
     HUNG_UP: hung_up,
-    "rows": lambda asked: asked.master.result_service.ask_page(asked.ask, asked.body),
+    "rows": lambda asked: asked.master.term.result_service.ask_page(asked.ask, asked.body),
     "describe": lambda asked: description(asked.context, asked.master),
     "why": lambda asked: explanation(asked.context, asked.master),
     "interval": interval,
@@ -97,7 +97,7 @@ def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def agents(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
-    leads = [master.manifest.qualified for master in parts.leadership.masters.values()]
+    leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
     return [agent_row(parts.context, parts.member_host, leads), *parts.dead.rows()]
 
 
@@ -107,7 +107,7 @@ def streams(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]
 
 def trees(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
     """All trees of this agent; with `tree` in the question, that one."""
-    names = {master.job.hex(): master.manifest.qualified for master in parts.leadership.masters.values()}
+    names = {master.job.hex(): master.term.manifest.qualified for master in parts.leadership.masters.values()}
     return [
         {"agent": parts.context.name, **tree, "job": names.get(tree.get("tree", ""), "")}
         for tree in parts.context.facts("trees").get("items", [])

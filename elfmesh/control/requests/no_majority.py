@@ -9,6 +9,7 @@ is open, or that ended a moment ago.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
@@ -105,15 +106,10 @@ class NoMajority:
             body, plan = decode_body(ask.body), read_plan(terms.manifest.text)
         except (ProtocolError, QueryError):
             return False
+        held = _HeldTerms(terms)
         shown = Tentative(self._context, 0, _nothing, _nothing)
         result_service = ResultService(
-            self._context,
-            terms.manifest,
-            copy,
-            shown,
-            DownstreamFeed(self._context, plan, lambda: terms),
-            lambda: terms.acceptors,
-            terms.earlier,
+            self._context, held, copy, shown, DownstreamFeed(self._context, plan, held)
         )
         if ask.verb == "rows":
             result_service.ask_page(ask, body)
@@ -183,6 +179,13 @@ HINT = (
     "Start the voters with their data directories. `elf results` reads copies on the other agents. If"
     " most voters are permanently lost, `elf job recover` continues the job without them."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldTerms:
+    """Terms that no master updates."""
+
+    terms: Terms
 
 
 def _nothing() -> None: ...

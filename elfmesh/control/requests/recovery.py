@@ -116,9 +116,11 @@ class Recoveries:
         master = self._leadership.masters.get(job)
         if master is None:
             return without_majority(self._context, self._leadership).get(job)
-        if master.committer.unanswered_s <= MAJORITY_S:
+        if master.term.committer.unanswered_s <= MAJORITY_S:
             return None
-        return Attempt(master.terms, master.proposer, self._context.now - master.committer.unanswered_s)
+        return Attempt(
+            master.term.terms, master.proposer, self._context.now - master.term.committer.unanswered_s
+        )
 
     def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
         terms, incarnation = attempt.terms, attempt.terms.manifest.incarnation

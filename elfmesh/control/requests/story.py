@@ -116,7 +116,7 @@ def _detail(step: Step) -> str:
 def interval_of(master: Master, wanted: object) -> Answer:
     """What the master of a job says of an interval, or of the newest one that is closed."""
     recent = {record.index: record for record in master.tally.recent}
-    closed = shown_interval(master.closer.closed)
+    closed = shown_interval(master.term.closer.closed)
     newest = max(recent, default=None if closed is None else closed - 1)
     index = newest if wanted is None else wanted
     if index is None:
@@ -124,14 +124,14 @@ def interval_of(master: Master, wanted: object) -> Answer:
         return CONFLICT, error_body("no interval of this job is closed yet", hint=hint)
     if not isinstance(index, int) or shown_interval(index) is None:
         return BAD_REQUEST, error_body("an interval is named by its number", code=2)
-    start, end = master.plan.window(index)
+    start, end = master.term.plan.window(index)
     record = recent.get(index)
-    entries = [each for each in master.book.entries if each.start <= index]
+    entries = [each for each in master.term.book.entries if each.start <= index]
     here = [each for each in entries if each.until is None or index < each.until]
     return OK, {
-        "job": master.manifest.qualified,
+        "job": master.term.manifest.qualified,
         "id": master.job.hex(),
-        "partitions": master.manifest.partitions,
+        "partitions": master.term.manifest.partitions,
         "interval": {"index": index, "start": iso_us(start), "end": iso_us(end)},
         "end_us": end,
         "newest": newest,

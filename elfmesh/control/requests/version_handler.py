@@ -21,7 +21,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Rollout, Terms
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
-from elfmesh.control.master.rollout import WantedVersion, going_back
+from elfmesh.control.master.wanted_version import WantedVersion, going_back
 from elfmesh.control.protocol.messages import Ask, Submit
 from elfmesh.control.requests.precondition import Seen, admits, read_seen
 from elfmesh.control.requests.verbs import changes_job
@@ -38,9 +38,9 @@ def runs_already(message: Submit, master: Master | None) -> str:
     """Why a savepoint cannot be restored over a job, "" if this is no restoring or was asked for before."""
     if master is None or message.start == FIRST:
         return ""
-    if message.manifest.incarnation == master.manifest.incarnation:
+    if message.manifest.incarnation == master.term.manifest.incarnation:
         return ""
-    return f"{master.manifest.qualified} runs: end it first, or restore the savepoint under another name"
+    return f"{master.term.manifest.qualified} runs: end it first, or restore the savepoint under another name"
 
 
 def changes(message: Submit | Ask) -> bool:
@@ -67,58 +67,60 @@ class VersionHandler:
 
     def submitted(self, master: Master, message: Submit) -> None:
         """A text for a job that runs here: nothing new, a new version, or a new numbering."""
-        if master.stopping:
+        if master.term.stopping:
             text = "the job is being deleted; apply it again"
             respond(self._context, message.origin, message.token, CONFLICT, error_body(text))
             return
         if self.waits(master, message):
             return
-        same_labels = master.manifest.narrowed == message.manifest.narrowed
-        same_labels = same_labels and master.manifest.signed == message.manifest.signed
-        if same_labels and master.manifest.text.strip() == message.manifest.text.strip():
+        same_labels = master.term.manifest.narrowed == message.manifest.narrowed
+        same_labels = same_labels and master.term.manifest.signed == message.manifest.signed
+        if same_labels and master.term.manifest.text.strip() == message.manifest.text.strip():
             self._unchanged(master, message)
             return
-        refused = _is_anothers(master.terms, message)
+        refused = _is_anothers(master.term.terms, message)
         if not message.dry_run and not admits(
-            self._context, message, message.seen, master.terms, *VERSION, refused=refused
+            self._context, message, message.seen, master.term.terms, *VERSION, refused=refused
         ):
             return
-        difference = ql.compare(master.manifest.text, message.manifest.text)
+        difference = ql.compare(master.term.manifest.text, message.manifest.text)
         if message.dry_run:
             self._would(master, message, difference)
         elif not difference.in_place:
             self._begin_again(master, message)
         else:
             manifest = replace(
-                updated(master.manifest, message.manifest), incarnation=master.manifest.incarnation
+                updated(master.term.manifest, message.manifest), incarnation=master.term.manifest.incarnation
             )
             extra = (("columns", dict(difference.columns)), ("reasons", list(difference.reasons)))
             now = self._context.now
             wanted = WantedVersion(
                 manifest, difference.state, message.origin, message.token, now, extra=extra
             )
-            master.rollouts.begin(wanted)
+            master.term.rollouts.begin(wanted)
 
     def asked(self, master: Master, ask: Ask, tag: str) -> None:
         """Undo, or empty."""
-        if self.waits(master, ask) or master.activation.awaits(ask.origin, ask.token):
+        if self.waits(master, ask) or master.term.activation.awaits(ask.origin, ask.token):
             return
-        elif (last := _follows(master.terms, read_seen(tag))) and last.change == ask.verb:
-            master.activation.applied(ask.origin, ask.token, "unchanged")
-        elif not admits(self._context, ask, tag, master.terms, *VERSION, refused=last is not None):
+        elif (last := _follows(master.term.terms, read_seen(tag))) and last.change == ask.verb:
+            master.term.activation.applied(ask.origin, ask.token, "unchanged")
+        elif not admits(self._context, ask, tag, master.term.terms, *VERSION, refused=last is not None):
             return
         elif ask.verb == "undo":
-            terms = master.terms
+            terms = master.term.terms
             if not terms.older:
                 body = error_body("there is no version before this one", hint="Apply its text again.")
                 respond(self._context, ask.origin, ask.token, CONFLICT, body)
                 return
             now = self._context.now
-            master.rollouts.begin(going_back(terms, now, origin=ask.origin, token=ask.token))
+            master.term.rollouts.begin(going_back(terms, now, origin=ask.origin, token=ask.token))
         else:
-            manifest = replace(master.manifest, version=master.manifest.version + 1)
+            manifest = replace(master.term.manifest, version=master.term.manifest.version + 1)
             now = self._context.now
-            master.rollouts.begin(WantedVersion(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
+            master.term.rollouts.begin(
+                WantedVersion(manifest, ql.RESET, ask.origin, ask.token, now, empties=True)
+            )
 
     def pause(self, master: Master, ask: Ask, tag: str) -> None:
         """Have members stop reading, or go on: by a master that the register confirms.
@@ -128,36 +130,38 @@ class VersionHandler:
         paused = ask.verb == "pause"
         if self.waits(master, ask):
             return
-        if master.paused != paused and not admits(
-            self._context, ask, tag, master.terms, "incarnation", "pauses"
+        if master.term.paused != paused and not admits(
+            self._context, ask, tag, master.term.terms, "incarnation", "pauses"
         ):
             return
-        master.pause(paused)
-        master.committer.confirm(
-            lambda: master.activation.applied(ask.origin, ask.token, "paused" if master.paused else "running")
+        master.term.pause(paused)
+        master.term.committer.confirm(
+            lambda: master.term.activation.applied(
+                ask.origin, ask.token, "paused" if master.term.paused else "running"
+            )
         )
 
     def waits(self, master: Master, message: Submit | Ask) -> bool:
         """Whether a change is under way; the message comes again when it is through."""
-        running = master.rollouts.running
+        running = master.term.rollouts.running
         if running is None:
             return False
         if running.origin is None or (running.token, running.origin.id) != (message.token, message.origin.id):
-            master.rollouts.later(message, lambda: self._again(message))
+            master.term.rollouts.later(message, lambda: self._again(message))
         return True
 
     def _unchanged(self, master: Master, message: Submit) -> None:
         if message.dry_run:
-            body = summary(master.terms, master.book, "unchanged") | dry_run_fields()
+            body = summary(master.term.terms, master.term.book, "unchanged") | dry_run_fields()
             respond(self._context, message.origin, message.token, OK, body)
         else:
-            master.activation.applied(message.origin, message.token, "unchanged")
+            master.term.activation.applied(message.origin, message.token, "unchanged")
 
     def _would(self, master: Master, message: Submit, difference: Difference) -> None:
-        body = summary(master.terms, master.book, difference.state)
-        body |= {"version": master.manifest.version + 1, "in_place": difference.in_place}
+        body = summary(master.term.terms, master.term.book, difference.state)
+        body |= {"version": master.term.manifest.version + 1, "in_place": difference.in_place}
         body |= {"columns": dict(difference.columns), "reasons": list(difference.reasons)}
-        body |= {"text": master.manifest.text} | dry_run_fields()
+        body |= {"text": master.term.manifest.text} | dry_run_fields()
         respond(self._context, message.origin, message.token, OK, body)
 
 
@@ -185,10 +189,10 @@ def dry_run_fields() -> dict[str, Any]:
 
 def status(master: Master) -> dict[str, Any]:
     """How the last change of a job's version went."""
-    terms, rollout = master.terms, master.terms.rollout
-    body = summary(terms, master.book, "unchanged" if rollout is None else rollout.state)
-    silent = sorted(entry.name for entry in master.book.unacknowledged)
-    body |= {"in_force": master.closer.next >= terms.effective, "waits_for": silent}
+    terms, rollout = master.term.terms, master.term.terms.rollout
+    body = summary(terms, master.term.book, "unchanged" if rollout is None else rollout.state)
+    silent = sorted(entry.name for entry in master.term.book.unacknowledged)
+    body |= {"in_force": master.term.closer.next >= terms.effective, "waits_for": silent}
     body["usable"] = {
         "unusable_share": round(master.tally.unusable_share(terms.manifest.version), 6),
         "bound": None if rollout is None else round(rollout.bound, 6),

@@ -28,8 +28,8 @@ def voting(context: Context, leadership: Leadership) -> dict[str, Any]:
             them; null if there was none.
         without_majority: jobs that this agent leads or should lead, and whose voters do not answer.
     """
-    led = [each for each in leadership.masters.values() if each.committer.unanswered_s > MAJORITY_S]
-    stuck = [each.manifest.qualified for each in led]
+    led = [each for each in leadership.masters.values() if each.term.committer.unanswered_s > MAJORITY_S]
+    stuck = [each.term.manifest.qualified for each in led]
     stuck += [each.terms.manifest.qualified for each in without_majority(context, leadership).values()]
     lost = leadership.registers.acceptors.lost
     if lost.loss is None:

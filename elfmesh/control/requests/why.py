@@ -52,8 +52,8 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
         newest record lacks and those in `agents`; reads: what a job that reads others waits for;
         voters_without_votes: addresses; because: all that in a sentence.
     """
-    closer, collection, book = master.closer, master.collection, master.book
-    index = master.held
+    closer, collection, book = master.term.closer, master.term.collection, master.term.book
+    index = master.term.held
     due = collection.due_since(index)
     is_due = closer.idle and due is not None
     required, inside = book.required(index), covered_in_all(collection.trees, index)
@@ -62,11 +62,11 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
     agents = [_agent(context, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
     stage = _stage(master, due, missing if is_due else 0)
     shown = shown_interval(index)
-    start, end = master.plan.window(shown) if shown is not None else (None, None)
+    start, end = master.term.plan.window(shown) if shown is not None else (None, None)
     held = None if due is None else round(context.now - due, 3)
     return {
-        "job": master.manifest.qualified,
-        "state": master.state,
+        "job": master.term.manifest.qualified,
+        "state": master.term.state,
         "interval": None if shown is None else {"index": shown, "start": iso_us(start), "end": iso_us(end)},
         "held_for_seconds": held,
         "stage": stage,
@@ -109,12 +109,12 @@ def _voters(master: Master) -> str:
 
 
 def _who_answers(master: Master) -> str:
-    voters = Attempt(master.terms, master.proposer, since=0.0).voters()
+    voters = Attempt(master.term.terms, master.proposer, since=0.0).voters()
     return ", ".join(f"{each['address']} {each['state']}" for each in voters)
 
 
 def _names(master: Master) -> str:
-    names = Counter(entry.name for entry in master.book.active)
+    names = Counter(entry.name for entry in master.term.book.active)
     shared = sorted(name for name, count in names.items() if count > 1)
     if not shared:
         return ""
@@ -127,18 +127,18 @@ def _waiting(context: Context) -> str:
 
 
 def _stage(master: Master, due: float | None, missing: int) -> str:
-    closer = master.closer
-    if master.stopping or master.state in ("starting", "waiting for agents"):
-        return master.state
+    closer = master.term.closer
+    if master.term.stopping or master.term.state in ("starting", "waiting for agents"):
+        return master.term.state
     if closer.paused:
         return "paused"
     if closer.behind:
         return "fetching earlier results"
-    if master.committer.unanswered_s > UNANSWERED_S:
+    if master.term.committer.unanswered_s > UNANSWERED_S:
         return "waiting for a majority"
     if not closer.idle:
         return "finishing"
-    if master.quiesce.handing_over:
+    if master.term.quiesce.handing_over:
         return "handing over"
     if closer.founding:
         return "founding"
@@ -150,22 +150,22 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
 
 
 def _agent(context: Context, master: Master, number: int, index: int) -> dict[str, Any]:
-    entry = master.book.entry(number)
+    entry = master.term.book.entry(number)
     assert entry is not None, "only members are missing"
-    dead_since = master.collection.straggler_policy.dead_since(number)
-    reported = master.collection.frontiers.of(number)
+    dead_since = master.term.collection.straggler_policy.dead_since(number)
+    reported = master.term.collection.frontiers.of(number)
     if dead_since is not None:
         state = "dead"
     elif reported is not None and reported > index:
         state = "on the way"
     else:
         state = "behind"
-    frontier = frontier_in_all(master.collection.trees, number)
+    frontier = frontier_in_all(master.term.collection.trees, number)
     return {
-        "agent": called(entry, master.book.shared_names()),
+        "agent": called(entry, master.term.book.shared_names()),
         "state": state,
         "frontier": shown_interval(frontier),
-        "behind": max(0, (master.collection.frontier or index) - max(frontier, index)),
+        "behind": max(0, (master.term.collection.frontier or index) - max(frontier, index)),
         "dead_for_seconds": None if dead_since is None else round(context.now - dead_since, 3),
         "error": master.tally.worker_errors.get(entry.name, ""),
     }
@@ -182,7 +182,7 @@ def _sentence(
     stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
 ) -> str:
     if stage == READING:
-        return f"{stage}: {'; '.join(master.closer.waits_for())}"
+        return f"{stage}: {'; '.join(master.term.closer.waits_for())}"
     if stage == IN_TIME and agents:
         dead = ", ".join(each["agent"] for each in agents[:NAMED])
         others = f" and {missing - NAMED} more" if missing > NAMED else ""
@@ -208,4 +208,4 @@ def _sentence(
     ]
     more = f", and {missing - len(named)} more" if missing > len(named) else ""
     since = "" if held is None else f"; due for {format_duration(round(held * 1_000_000))}"
-    return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.plan.on_straggler.upper()})"
+    return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.term.plan.on_straggler.upper()})"

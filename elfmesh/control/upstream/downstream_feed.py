@@ -10,18 +10,18 @@ Paper: ELF 2.4 (coordination of jobs: a request is routed to the other job's mas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.jobs.terms import CurrentTerms
 
 READER_S = 30.0
 """Time for which a job counts as a reader after a request; some requests may get lost."""
 
 READERS_MAX = 1024
+"""Readers that the master of one job remembers."""
 
 
 class DownstreamFeed:
@@ -30,11 +30,11 @@ class DownstreamFeed:
     Args:
         context: clock.
         plan: plan of the job.
-        terms: returns the present terms.
+        term: its `terms` are the present ones.
     """
 
-    def __init__(self, context: Context, plan: JobPlan, terms: Callable[[], Terms]) -> None:
-        self._context, self._plan, self._terms = context, plan, terms
+    def __init__(self, context: Context, plan: JobPlan, term: CurrentTerms) -> None:
+        self._context, self._plan, self._term = context, plan, term
         self._asked: dict[str, float] = {}
         self.until = FIRST
         """First interval that may not be in the log yet."""
@@ -67,12 +67,12 @@ class DownstreamFeed:
     def facts(self) -> dict[str, Any]:
         """Return the part of an answer that does not depend on the request."""
         return {
-            "incarnation": self._terms().manifest.incarnation,
+            "incarnation": self._term.terms.manifest.incarnation,
             "slide_us": self._plan.slide_us,
             "size_us": self._plan.size_us,
             "columns": list(self._plan.columns),
             "reads": list(self._plan.jobs),
-            "paused": self._terms().paused,
+            "paused": self._term.terms.paused,
         }
 
     def stretch(self, following: int, until: int | None, expired: int | None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class DownstreamFeed:
 
         `until` is the value of `self.until` when the log was read; None if the log continues after the page.
         """
-        start, slide_us = self._terms().start, self._plan.slide_us
+        start, slide_us = self._term.terms.start, self._plan.slide_us
         begin = max(start, FIRST if expired is None else expired + 1)
         until = following if until is None else max(following, until)
         return {

@@ -40,7 +40,7 @@ def seal(world: SplitWorld, intervals: int) -> None:
 def simple_member(world: SplitWorld) -> Agent:
     """An agent that neither leads nor votes."""
     master = world.master().control.leadership.masters[JOB]
-    voting = {contact.id for contact in master.committer.cell.value.acceptors}
+    voting = {contact.id for contact in master.term.committer.cell.value.acceptors}
     return next(agent for agent in world.living if agent.me.id not in voting)
 
 

@@ -82,7 +82,7 @@ def test_answers_of_others_and_damaged_ones_change_nothing() -> None:
     world.lost = lambda source, target, message: isinstance(message, Verified)
     world.ask(world[1], "verify", {"job": "shop/top", "interval": 1001})
     world.run(0.1)
-    check = master.control.leadership.masters[job].verifier._check
+    check = master.control.leadership.masters[job].term.verifier._check
     assert check is not None
     waiting = dict(check.waits_for)
     number = next(iter(waiting))
@@ -108,7 +108,7 @@ def test_a_master_that_checks_itself_verifies_one_interval_in_so_many() -> None:
     world.apply(world[0])
     world.seal_all(BASE + 4 * SLIDE)
     world.run(10.0)
-    verifier = next(iter(world.master().control.leadership.masters.values())).verifier
+    verifier = next(iter(world.master().control.leadership.masters.values())).term.verifier
     assert (verifier.equal, verifier.different) == (2, 0)
 
 
@@ -168,7 +168,7 @@ def test_who_is_not_the_master_any_more_verifies_nothing() -> None:
     world.seal_all(BASE + 2 * SLIDE)
     world.run(1.0)
     master = next(iter(world.master().control.leadership.masters.values()))
-    master.resign()
+    master.term.resign()
     world.sent.clear()
     world.run(10.0)
     assert world.sent["Verify"] == 0
@@ -192,7 +192,7 @@ def test_counts_that_nobody_has_buckets_for_do_not_end_the_master() -> None:
     world.apply(world[0])
     master = world.master()
     (leading,) = master.control.leadership.masters.values()
-    segment = Segment(leading.epoch, 0, 1000, 1001, b"\x01", (SegmentEntry(1000, (1,) * 99),))
+    segment = Segment(leading.term.epoch, 0, 1000, 1001, b"\x01", (SegmentEntry(1000, (1,) * 99),))
     world.post(0.0, master, Collected(leading.job, segment, (b"",)))
     world.seal_all(BASE + SLIDE)
     world.run(2.0)

@@ -18,7 +18,7 @@ __all__ = ["api", "backend", "job"]
     ("state", "error", "helps"),
     [
         ("refused", SESSIONS, "`elf run` over all the raw logs"),
-        ("refused", "too many wait already", "Ask again in a moment"),
+        ("refused", "too many intervals wait for their verification", "Ask again in a moment"),
         ("unknown", "interval 7 has no final record", "`elf results shop/top` lists"),
     ],
 )

@@ -109,11 +109,11 @@ def test_reports_and_rates_of_strangers_are_not_kept() -> None:
     for number in range(100, 200):
         report = Report(leading.job, f"stranger-{number}", (), "no disk")
         world.post(0.0, master, Received(world[1].me, report))
-        world.post(0.0, master, Received(world[1].me, Rate(leading.job, leading.epoch, number, 5.0)))
+        world.post(0.0, master, Received(world[1].me, Rate(leading.job, leading.term.epoch, number, 5.0)))
     world.post(0.0, master, Received(world[1].me, Report(leading.job, "agent-1", (), "no disk")))
     world.run(0.1)
     assert leading.tally.worker_errors == {"agent-1": "no disk"}
-    assert not [number for number in leading.closing_term.rates._rates if number >= 100]
+    assert not [number for number in leading.rates._rates if number >= 100]
 
 
 def lacking_one() -> tuple[World, str]:
@@ -122,7 +122,7 @@ def lacking_one() -> tuple[World, str]:
     voters = {
         contact.id
         for master in world.master().control.leadership.masters.values()
-        for contact in master.terms.acceptors
+        for contact in master.term.terms.acceptors
     }
     dead = next(agent for agent in world.living if agent.me.id not in voters)
     world.kill(dead)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
+from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job, read_plan
 from elfmesh.control.jobs.records import ResultRecord
@@ -73,7 +75,9 @@ class ClosingRig:
             older=stages,
             effective=effective,
         )
-        self.term = ClosingTerm(self.context, self.terms, read_plan(text), self.book, self)
+        self.term = ClosingTerm(
+            self.context, self.terms, read_plan(text), self.book, self, Rates(), deque(maxlen=10)
+        )
         self.collection = Collection(self.term)
 
     # -- what closing asks of a master -----------------------------------------------------------------

@@ -80,7 +80,7 @@ class Clock:
 
     def victim(self) -> Agent:
         """A member that does not vote on the job."""
-        voters = {contact.id for contact in self.master().terms.acceptors}
+        voters = {contact.id for contact in self.master().term.terms.acceptors}
         return next(agent for agent in self.world.living if agent.me.id not in voters)
 
     def master(self) -> Master:
@@ -160,12 +160,12 @@ def test_before_any_agent_has_sealed_the_first_window_that_closes_counts_as_begu
 def test_a_member_that_returns_before_its_eviction_keeps_its_number_and_contributes() -> None:
     clock = Clock(begin_s=100)
     back = clock.victim()
-    number = clock.master().book.of(back.me.id)
+    number = clock.master().term.book.of(back.me.id)
     clock.world.kill(back)
     clock.log(100 + EVICT_S + 50)
     clock.world.restart(back)
     clock.log(WIDTH_S + 20)
-    entry = clock.master().book.of(back.me.id)
+    entry = clock.master().term.book.of(back.me.id)
     assert number is not None
     assert entry is not None
     assert entry.number == number.number
@@ -194,7 +194,7 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
     clock.world.kill(dead)
     clock.world.kill(clock.world.master())
     clock.log(130)
-    assert clock.master().collection.straggler_policy.dead
+    assert clock.master().term.collection.straggler_policy.dead
     clock.log(2 * WIDTH_S + 20)
     records = clock.records()
     assert without(records, f"agent-{dead.number}", [FIRST_WINDOW]) == {FIRST_WINDOW: True}
@@ -202,7 +202,7 @@ def test_a_new_master_learns_of_a_death_before_an_interval_is_due() -> None:
 
 
 def test_a_new_master_counts_what_agents_contribute_again_although_it_learns_of_a_death_before() -> None:
-    context, stages = new_context(1), leading(Clock().world).terms.stages
+    context, stages = new_context(1), leading(Clock().world).term.terms.stages
     book = RosterBook((RosterEntry(0, new_context(2).me, "agent-2"),))
     straggler_policy = StragglerPolicy(context, book, "correct", 1.0, lambda: None)
     evictions = Evictions(context, book, straggler_policy, LatencyStats(context), stages)
@@ -221,11 +221,11 @@ def test_a_new_master_counts_what_agents_contribute_again_although_it_learns_of_
 def test_what_a_member_had_sent_before_it_died_does_not_revive_it() -> None:
     clock = Clock(begin_s=100)
     dead = clock.victim()
-    entry = clock.master().book.of(dead.me.id)
+    entry = clock.master().term.book.of(dead.me.id)
     assert entry is not None
     clock.world.kill(dead)
     clock.world.run(5.0)
-    straggler_policy = clock.master().collection.straggler_policy
+    straggler_policy = clock.master().term.collection.straggler_policy
     straggler_policy.seen(1 << entry.number)
     assert entry.number not in straggler_policy.dead
     clock.world.run(5.0)
@@ -235,7 +235,7 @@ def test_what_a_member_had_sent_before_it_died_does_not_revive_it() -> None:
 def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> None:
     world = Probed(90)
     world.apply(world[0], SHORT)
-    voters = {contact.id for contact in leading(world).terms.acceptors}
+    voters = {contact.id for contact in leading(world).term.terms.acceptors}
     rack = [agent for agent in world.living if agent.me.id not in voters][:70]
     for agent in world.living:
         agent.feed("clicks", [(1000 * 10 * SECOND, "one")])
@@ -243,7 +243,7 @@ def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> Non
         world.kill(agent)
     world.run(4.0)
     assert world.probing_max == PROBES_MAX
-    assert len(leading(world).collection.straggler_policy.dead) == len(rack)
+    assert len(leading(world).term.collection.straggler_policy.dead) == len(rack)
     world.seal_all(1001 * 10 * SECOND)
     world.run(1.5)
     ((record, _),) = world.results(world.master())

@@ -195,7 +195,7 @@ def test_the_register_has_the_newest_open_sessions_only() -> None:
     world.seal_all(BASE + 4 * SLIDE)
     world.run(3.0)
     job = ids.job_id(JOB, "local")
-    cell: RegisterCell = world.master(JOB).control.leadership.masters[job].committer.cell
-    opened = OpenSessions(world.master(JOB).control.leadership.masters[job].terms.stages)
+    cell: RegisterCell = world.master(JOB).control.leadership.masters[job].term.committer.cell
+    opened = OpenSessions(world.master(JOB).control.leadership.masters[job].term.terms.stages)
     opened.restore(cell.tail)
     assert opened.is_open(1004)

@@ -180,7 +180,7 @@ def test_contributions_that_cannot_be_merged_are_named_and_the_interval_closes()
     world.apply(world[0])
     master = world.master()
     job = next(iter(master.control.leadership.masters))
-    entry = master.control.leadership.masters[job].book.active[0]
+    entry = master.control.leadership.masters[job].term.book.active[0]
     dropped = PartsDropped(job, 1, 1000, 1001, bitmap_of(1 << entry.number), "column v0: string and int64")
     world.post(0.0, master, dropped)
     for agent in world.living:

@@ -138,7 +138,7 @@ def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest
     world[0].seal("clicks", BASE + 600 * SLIDE)
     world.run(3.0)
     master = next(iter(world.master().control.leadership.masters.values()))
-    closer, collection = master.closer, master.collection
+    closer, collection = master.term.closer, master.term.collection
     looked: list[int] = []
     due_since = collection.due_since
 

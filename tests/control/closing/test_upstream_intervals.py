@@ -195,7 +195,7 @@ def test_what_cannot_be_read_is_refused_where_it_is_written(text: str, message: 
 def force_delete(world: World) -> None:
     """Delete shop/top at a moment when its master knows no reader: a new master, or readers cut off."""
     for master in world.master("shop/top").control.leadership.masters.values():
-        master.result_service.feed._asked.clear()
+        master.term.result_service.feed._asked.clear()
     assert world.ask(world[0], "delete", {"job": "shop/top"}).status == 200
 
 

@@ -81,11 +81,13 @@ def test_a_question_that_is_lost_is_asked_again_and_a_repeated_one_changes_nothi
     world.request(leaver, "leave")
     world.run(5.0)
     master = next(iter(world.master().control.leadership.masters.values()))
-    version = master.book.version
-    entry = next(each for each in master.book.entries if each.contact.id == leaver.me.id)
+    version = master.term.book.version
+    entry = next(each for each in master.term.book.entries if each.contact.id == leaver.me.id)
     assert entry.until is not None
-    master.members.leaving(Leaving(master.job, master.manifest.incarnation, leaver.me, master.epoch, 5000))
-    assert master.book.version == version
+    master.term.members.leaving(
+        Leaving(master.job, master.term.manifest.incarnation, leaver.me, master.term.epoch, 5000)
+    )
+    assert master.term.book.version == version
 
 
 def test_an_agent_without_jobs_leaves_at_once() -> None:
@@ -117,7 +119,7 @@ def test_votes_are_handed_over_while_the_last_intervals_are_open() -> None:
     token = world.request(leaver, "leave")
     world.run(15.0)
     assert token not in leaver.replies
-    voters = leads(world).committer.cell.value.acceptors
+    voters = leads(world).term.committer.cell.value.acceptors
     assert len(voters) == 3
     assert leaver.me.id not in {contact.id for contact in voters}
     world.seal_all(BASE + 8 * SLIDE)
@@ -129,12 +131,12 @@ def test_where_nobody_can_vote_instead_an_agent_votes_until_its_last_intervals_a
     world, leaver = started(3)
     token = world.request(leaver, "leave")
     world.run(15.0)
-    voters = {contact.id for contact in leads(world).committer.cell.value.acceptors}
+    voters = {contact.id for contact in leads(world).term.committer.cell.value.acceptors}
     assert voters == {agent.me.id for agent in world.living}, "of three one may still crash"
     world.seal_all(BASE + 8 * SLIDE)
     until_answered(world, leaver, token)
     assert leaver.replies[token].body["state"] == "left"
-    voters = {contact.id for contact in leads(world).committer.cell.value.acceptors}
+    voters = {contact.id for contact in leads(world).term.committer.cell.value.acceptors}
     assert voters == {agent.me.id for agent in world.living if agent is not leaver}
 
 
@@ -153,12 +155,12 @@ def test_who_leaves_before_it_has_heard_its_number_is_not_expected() -> None:
     world, _ = started(3)
     master = leads(world)
     late = world.add(9)
-    while not master.members._enrolling:
+    while not master.term.members._enrolling:
         world.run(0.001)
     token = world.request(late, "leave")
     world.run(3.0)
     assert late.replies[token].body["state"] == "left"
-    assert master.book.of(late.me.id) is None
+    assert master.term.book.of(late.me.id) is None
     world.kill(late)
     world.seal_all(BASE + 8 * SLIDE)
     world.run(5.0)
@@ -191,7 +193,7 @@ def test_who_has_sealed_more_than_anybody_leaves_behind_that() -> None:
     world._collect = collect  # type: ignore[method-assign]  # a fault of this test
     world.request(leaver, "leave")
     world.run(1.0)
-    (entry,) = [each for each in leads(world).book.entries if each.contact.id == leaver.me.id]
+    (entry,) = [each for each in leads(world).term.book.entries if each.contact.id == leaver.me.id]
     assert entry.until == 1007
 
 
@@ -295,7 +297,7 @@ def test_a_restart_while_leaving_goes_on_to_leave(sealed: int) -> None:
 
 
 def voters(world: World) -> list[Agent]:
-    cell = leads(world).committer.cell
+    cell = leads(world).term.committer.cell
     assert not cell.value.former
     return [world.agents[contact.id] for contact in cell.value.acceptors]
 

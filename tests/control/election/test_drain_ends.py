@@ -52,11 +52,11 @@ def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nob
     world.run(30.0)
     master = leads(world)
     assert any(state == "FINAL_PARTIAL" for state, _ in states(world))
-    assert master.collection.straggler_policy.dead
-    version = master.book.version
+    assert master.term.collection.straggler_policy.dead
+    version = master.term.book.version
     world.run(EVICT_S)
     world.seal_all(BASE + 9 * SLIDE)
     world.run(5.0)
     assert leads(world) is master
-    assert master.book.version == version
-    assert not master.collection.straggler_policy.dead
+    assert master.term.book.version == version
+    assert not master.term.collection.straggler_policy.dead

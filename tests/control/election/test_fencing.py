@@ -31,10 +31,15 @@ class Term:
 
 
 @dataclass
+class Led:
+    term: Term = field(default_factory=Term)
+
+
+@dataclass
 class Epochs:
     """A leadership that has seen epoch `KNOWN` of every job, and leads `JOB` in it."""
 
-    masters: dict[bytes, Term] = field(default_factory=lambda: {JOB: Term()})
+    masters: dict[bytes, Led] = field(default_factory=lambda: {JOB: Led()})
     notified: list[Contact | None] = field(default_factory=list)
     asked: list[tuple[bytes, int]] = field(default_factory=list)
 

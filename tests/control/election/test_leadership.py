@@ -165,7 +165,7 @@ def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_fail
     world.run(1.0)
     master, heir = world.master(), world.closest(JOB)[1]
     leadership = heir.control.leadership
-    terms = master.control.leadership.masters[JOB].terms
+    terms = master.control.leadership.masters[JOB].term.terms
     leadership._context.after(0.0, lambda: leadership.take_over(replace(terms, epoch=terms.epoch - 1)))
     world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
     world.run(0.1)
@@ -234,7 +234,7 @@ def test_what_comes_from_a_lower_epoch_is_refused_and_counted() -> None:
     world.apply(world[0])
     master = world.master()
     member = next(agent for agent in world.living if agent is not master)
-    terms = master.control.leadership.masters[JOB].terms
+    terms = master.control.leadership.masters[JOB].term.terms
     other = next(agent for agent in world.living if agent not in (master, member)).me
     for epoch, refused in ((7, 0), (3, 1)):
         impostor = Terms(

@@ -32,8 +32,13 @@ BROKEN = "the signature is not one of ours"
 
 
 @dataclass
-class Led:
+class Term:
     terms: Terms
+
+
+@dataclass
+class Led:
+    term: Term
 
 
 class Rig:
@@ -52,7 +57,7 @@ class Rig:
         return message
 
     def ask(self, verb: str, manifest: Manifest | None) -> Ask:
-        master = None if manifest is None else cast(Master, Led(changed(TERMS, manifest=manifest)))
+        master = None if manifest is None else cast(Master, Led(Term(changed(TERMS, manifest=manifest))))
         ask = Ask(verb, JOB, b"{}", A, 9)
         self.leading.on_ask(ask, master, self.went_on.append)
         return ask

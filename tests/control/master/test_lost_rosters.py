@@ -33,13 +33,13 @@ def test_a_member_is_expected_from_the_interval_on_that_its_worker_has_begun_wit
     world.run(2.0)
     master = leads(world)
     early, late = (Participant(Contact(agent_id(n), "sim", n), f"agent-{n}") for n in (7, 8))
-    usual = master.collection.frontier or 0
+    usual = master.term.collection.frontier or 0
     for participant, start in ((early, FIRST), (late, usual + 50)):
-        master.members.enroll(
-            Enroll(master.job, master.manifest.incarnation, participant, master.epoch, 0, start)
+        master.term.members.enroll(
+            Enroll(master.job, master.term.manifest.incarnation, participant, master.term.epoch, 0, start)
         )
     world.run(0.5)
-    starts = {entry.name: entry.start for entry in master.book.entries}
+    starts = {entry.name: entry.start for entry in master.term.book.entries}
     assert usual < starts["agent-7"] < starts["agent-8"] == usual + 50
 
 
@@ -73,8 +73,8 @@ def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question
     led = leads(world)
     voter, asker = (agent for agent in world.living if led.job not in agent.control.leadership.masters)
     member = asker.control.member_host.members[led.job]
-    wanted = replace(led.terms.manifest, version=2)
-    voter.control.leadership.keep(replace(led.terms, manifest=wanted, version=led.book.version + 1))
+    wanted = replace(led.term.terms.manifest, version=2)
+    voter.control.leadership.keep(replace(led.term.terms, manifest=wanted, version=led.term.book.version + 1))
     known, _ = voter.control.leadership.known(led.job)
     assert known is not None
     assert known.manifest.version == 2
@@ -128,7 +128,7 @@ def number_given_by_the_dead() -> tuple[Deaf, Agent, Member]:
     world.kill(dead)
     world.deaf, world.lost = (newcomer,), lambda source, target, message: newcomer in (source, target)
     world.run(8.0)
-    assert all(entry.contact.id != newcomer.me.id for entry in leads(world).book.entries)
+    assert all(entry.contact.id != newcomer.me.id for entry in leads(world).term.book.entries)
     return world, newcomer, member
 
 
@@ -137,7 +137,7 @@ def close_without(newcomer: Agent, world: Deaf) -> None:
         if agent is not newcomer:
             agent.seal("clicks", BASE + 12 * SLIDE)
     world.run(8.0)
-    assert leads(world).committer.closed == 1012
+    assert leads(world).term.committer.closed == 1012
 
 
 def heal(world: Deaf) -> None:
@@ -171,7 +171,7 @@ def test_what_a_member_contributed_under_a_number_that_another_has_is_counted_on
     other = world.add(10)
     other.feed("clicks", [(index * SLIDE, "corn") for index in range(1000, 1030)])
     world.run(3.0)
-    entry = leads(world).book.of(other.me.id)
+    entry = leads(world).term.book.of(other.me.id)
     assert entry is not None
     assert (entry.number, entry.start) == (member.entry.number, 1005)
     counted_once(world, newcomer, member)
@@ -181,7 +181,7 @@ def test_a_mark_decides_nothing_for_a_member_that_lacks_the_roster_of_its_epoch(
     """The mark comes before the roster by which it names members."""
     world, newcomer, member = number_given_by_the_dead()
     close_without(newcomer, world)
-    mark = leads(world).trees.watermark()
+    mark = leads(world).term.trees.watermark()
     assert isinstance(mark, Mark)
     world.post(0.0, newcomer, Received(world.master().me, mark))
     world.run(0.1)
@@ -199,9 +199,9 @@ def test_a_master_gives_its_roster_to_a_member_that_asks_by_an_earlier_one() -> 
         return True
 
     world.lost = lost
-    for epoch in (member.epoch, master.epoch, 0):
+    for epoch in (member.epoch, master.term.epoch, 0):
         asked = AskFates(
-            master.job, master.manifest.incarnation, member.entry.number, tuple(range(1005, 1009)), epoch
+            master.job, master.term.manifest.incarnation, member.entry.number, tuple(range(1005, 1009)), epoch
         )
         world.post(0.0, world.master(), Received(newcomer.me, asked))
         world.run(0.1)

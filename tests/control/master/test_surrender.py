@@ -29,7 +29,7 @@ def test_one_question_fetches_what_all_members_of_a_lost_rack_had_contributed() 
     world.apply(world[0], REPLICATED.replace("REPLICAS 1", "REPLICAS 3"))
     voters = {
         contact.id
-        for contact in next(iter(world.master().control.leadership.masters.values())).terms.acceptors
+        for contact in next(iter(world.master().control.leadership.masters.values())).term.terms.acceptors
     }
     slow, *others = [agent for agent in world.living if agent.me.id not in voters]
     rack = others[:5]

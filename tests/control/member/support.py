@@ -241,7 +241,7 @@ class Agent:
 
     @property
     def masters(self) -> list[str]:
-        return [master.manifest.qualified for master in self.control.leadership.masters.values()]
+        return [master.term.manifest.qualified for master in self.control.leadership.masters.values()]
 
 
 def rows_of(counter: Counter[str]) -> list[dict[str, Any]]:

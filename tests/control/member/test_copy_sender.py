@@ -223,7 +223,7 @@ def test_a_copy_counts_in_every_attempt_of_its_intervals() -> None:
             agent.seal("clicks", BASE + 3 * SLIDE)
     world.run(0.2)
     master = next(iter(world.master().control.leadership.masters.values()))
-    master.recollect(master.closer.next, 1001, 0, 1)
+    master.term.trees.recollect(master.term.closer.next, 1001, 0, 1)
     world.run(0.2)
     world.kill(victim)
     world.run(3.0)
@@ -239,9 +239,9 @@ def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -
     world.apply(world[0], REPLICATED)
     master = world.master()
     (leading,) = master.control.leadership.masters.values()
-    incarnation, epoch = leading.manifest.incarnation, leading.epoch
+    incarnation, epoch = leading.term.manifest.incarnation, leading.term.epoch
     other = next(agent for agent in world.living if agent is not master)
-    entry = leading.book.of(other.me.id)
+    entry = leading.term.book.of(other.me.id)
     assert entry is not None
     good = (SegmentEntry(1000, (9,), 2),)
     copies = [

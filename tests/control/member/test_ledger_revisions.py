@@ -37,7 +37,7 @@ def running(agents: int, intervals: int, text: str = LONG) -> SplitWorld:
 def slow(world: SplitWorld) -> Agent:
     """A member that neither leads nor votes."""
     master = world.master().control.leadership.masters[JOB]
-    voting = {contact.id for contact in master.committer.cell.value.acceptors}
+    voting = {contact.id for contact in master.term.committer.cell.value.acceptors}
     return next(agent for agent in world.living if agent.me.id not in voting)
 
 

@@ -172,7 +172,7 @@ def test_where_the_job_is_known_those_vote_whom_its_terms_name_though_they_are_a
     world.apply(world[0])
     world.run(2.0)
     master = world.master().control.leadership.masters[JOB]
-    voters = master.committer.cell.value.acceptors
+    voters = master.term.committer.cell.value.acceptors
     for voter in voters:
         world.kill(world.agents[voter.id])
     world.run(GONE_S + FORGOTTEN_S)
@@ -188,8 +188,8 @@ def test_a_job_that_is_deleted_is_begun_anew_by_those_who_voted_on_it() -> None:
     world.run(3.0)
     assert world.apply(world[2]).body["state"] == "new"
     master = world.master().control.leadership.masters[JOB]
-    assert master.committer.cell.value.acceptors == tuple(agent.me for agent in nearest(world, 3))
-    assert master.epoch > 1
+    assert master.term.committer.cell.value.acceptors == tuple(agent.me for agent in nearest(world, 3))
+    assert master.term.epoch > 1
 
 
 def test_the_memory_is_bounded_and_damage_in_it_is_counted() -> None:
@@ -329,7 +329,7 @@ def goes_on(world: SplitWorld, intervals: int) -> RegisterValue:
     """What the register of the job says once these intervals are closed too."""
     for each in (intervals - 1, intervals):
         go_on(world, each, 20.0)
-    value = world.master().control.leadership.masters[JOB].committer.cell.value
+    value = world.master().control.leadership.masters[JOB].term.committer.cell.value
     assert value.latest == 1000 + intervals - 1
     return value
 
@@ -391,7 +391,7 @@ def test_where_nobody_that_voted_on_the_end_is_there_a_job_begins_in_the_next_ge
     asked = world.living[-1]
     assert world.apply(asked).body["state"] == "new"
     world.run(5.0)
-    value = world.master().control.leadership.masters[JOB].committer.cell.value
+    value = world.master().control.leadership.masters[JOB].term.committer.cell.value
     assert generation(value.epoch) == 1
     assert not {contact.id for contact in value.acceptors} & {agent.me.id for agent in old}
 

@@ -30,7 +30,7 @@ def rot(agent: Agent, *, all_of_it: bool = False) -> None:
 
 
 def voters(world: SplitWorld) -> list[Agent]:
-    value = world.master().control.leadership.masters[JOB].committer.cell.value
+    value = world.master().control.leadership.masters[JOB].term.committer.cell.value
     assert not value.former
     return [world.agents[contact.id] for contact in value.acceptors]
 
@@ -95,7 +95,7 @@ def an_update_and_a_delete_that_two_of_three_know() -> tuple[SplitWorld, Agent, 
 def led(world: SplitWorld) -> dict[str, int]:
     """Version of each job that is led."""
     masters = [master for agent in world.living for master in agent.control.leadership.masters.values()]
-    return {master.manifest.qualified: master.manifest.version for master in masters}
+    return {master.term.manifest.qualified: master.term.manifest.version for master in masters}
 
 
 def test_a_deleted_job_and_an_old_version_stay_gone_when_a_voter_has_lost_its_votes() -> None:

@@ -23,7 +23,7 @@ JOB = ids.job_id("shop/top", "local")
 
 def acceptors(world: SplitWorld) -> list[Agent]:
     master = world.master().control.leadership.masters[JOB]
-    return [world.agents[contact.id] for contact in master.committer.cell.value.acceptors]
+    return [world.agents[contact.id] for contact in master.term.committer.cell.value.acceptors]
 
 
 def running(agents: int, intervals: int) -> SplitWorld:
@@ -184,7 +184,7 @@ def test_a_register_of_one_grows_to_three_and_then_bears_a_loss() -> None:
     world.run(40.0)
     voting = acceptors(world)
     assert len(voting) == 3
-    assert not world.master().control.leadership.masters[JOB].committer.cell.value.former
+    assert not world.master().control.leadership.masters[JOB].term.committer.cell.value.former
     seal(world, 5)
     world.run(2.0)
     world.kill(world.master())
@@ -255,7 +255,7 @@ def test_a_deleted_job_stays_deleted_and_may_begin_anew_in_a_higher_epoch() -> N
     assert all(not agent.masters for agent in world.living), "the sleeper must not go on with it"
     assert world.apply(world.living[1]).status == 200
     master = world.master().control.leadership.masters[JOB]
-    assert master.epoch >= 3
+    assert master.term.epoch >= 3
 
 
 def begun_again_among_nearer() -> tuple[int, int]:
@@ -266,14 +266,14 @@ def begun_again_among_nearer() -> tuple[int, int]:
     for _ in range(3):
         world.restart(old)
         world.run(10.0)
-    epoch = world.master().control.leadership.masters[JOB].epoch
+    epoch = world.master().control.leadership.masters[JOB].term.epoch
     world.ask(old, "delete", {"job": "shop/top"})
     for _ in range(3):
         world.add(closer_than(world, JOB))
     world.run(10.0)
     world.apply(world[0])
     leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
-    return epoch, max((master.epoch for master in leading), default=0)
+    return epoch, max((master.term.epoch for master in leading), default=0)
 
 
 def test_a_job_begins_anew_above_its_last_epoch_also_where_others_are_nearest_by_now() -> None:
@@ -295,7 +295,7 @@ def test_without_asking_around_a_job_begins_below_its_last_epoch_and_is_fenced_o
 
 def test_who_is_asked_says_the_highest_epoch_it_has_seen_in_any_incarnation() -> None:
     world = running(3, 4)
-    epoch = world.master().control.leadership.masters[JOB].epoch
+    epoch = world.master().control.leadership.masters[JOB].term.epoch
     world.ask(world[0], "delete", {"job": "shop/top"})
     world.run(1.0)
     reported: list[Known] = []
@@ -313,7 +313,7 @@ def test_who_votes_comes_to_rest_again_after_a_change() -> None:
     world = SplitWorld(9)
     world.apply(world[0])
     world.run(5.0)
-    electorate = world.master().control.leadership.masters[JOB].electorate
+    electorate = world.master().control.leadership.masters[JOB].term.electorate
     assert not electorate.restless
     dead = next(agent for agent in acceptors(world) if agent is not world.master())
     world.kill(dead)

@@ -32,7 +32,7 @@ def running(agents: int) -> World:
 def voters(world: World) -> list[Agent]:
     """Who votes on the job, its master first."""
     master = world.master()
-    contacts = master.control.leadership.masters[JOB].committer.cell.contacts
+    contacts = master.control.leadership.masters[JOB].term.committer.cell.contacts
     found = [world.agents[contact.id] for contact in contacts]
     return sorted(found, key=lambda agent: agent is not master)
 
@@ -143,7 +143,7 @@ def test_nobody_reads_over_a_hole_while_a_voter_is_away_that_may_have_the_record
     reply = world.ask(voting[0], "results", {"job": "shop/top", "from": 1002})
     assert (reply.status, reply.body["error"]) == (
         503,
-        "interval 1002 is damaged on this agent's disk, and fetched from other agents",
+        "interval 1002 is damaged on this agent's disk and not repaired yet",
     )
     world.restart(away)
     world.run(20.0)
@@ -207,12 +207,12 @@ def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
     restarted(world, *voting)
     master = world.master()
     leading = master.control.leadership.masters[JOB]
-    asked = AskFates(JOB, leading.manifest.incarnation, 0, (1001, 1002, 1003))
+    asked = AskFates(JOB, leading.term.manifest.incarnation, 0, (1001, 1002, 1003))
     serve_outcomes(
         master.control.context,
         voting[1].me if voting[1] is not master else voting[2].me,
         asked,
-        leading.terms,
+        leading.term.terms,
     )
     effects = master.control.step(Tick(), world.now)
     (read,) = [each for each in effects if isinstance(each, ctl.ReadLog)]

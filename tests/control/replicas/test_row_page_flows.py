@@ -47,7 +47,7 @@ def seal(world: World, intervals: int, first: int = 1000, seconds: float = 4.0) 
 
 def voters(world: World) -> list[Agent]:
     master = world.master().control.leadership.masters[JOB]
-    return [world.agents[contact.id] for contact in master.committer.cell.contacts]
+    return [world.agents[contact.id] for contact in master.term.committer.cell.contacts]
 
 
 def held(agent: Agent) -> set[bytes]:
@@ -83,7 +83,7 @@ def test_no_voter_accepts_a_record_before_it_has_all_its_pages() -> None:
     world.run(8.0)
     master = world.master()
     assert not master.results.get(JOB, ("", []))[1], "a majority lacks the pages: nothing is closed"
-    assert master.control.leadership.masters[JOB].committer.unanswered_s > 1
+    assert master.control.leadership.masters[JOB].term.committer.unanswered_s > 1
     others = [voter for voter in voters(world) if voter is not master]
     assert not any(held(voter) for voter in others)
     world.lost = lambda source, target, message: False

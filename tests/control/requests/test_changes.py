@@ -106,7 +106,7 @@ def test_a_stale_word_of_a_deleted_job_starts_it_again_at_nobody_who_has_stopped
     world = World(4)
     fill(world, intervals=2)
     world.apply(world[0])
-    terms = world.master().control.leadership.masters[JOB].terms
+    terms = world.master().control.leadership.masters[JOB].term.terms
     stale = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
     assert world.ask(world[2], "delete", {"job": "shop/top"}).status == 200
     for agent in world.agents.values():
@@ -124,7 +124,7 @@ def test_a_stale_word_of_a_deleted_job_starts_it_again_at_nobody_who_has_stopped
 def test_what_runs_in_an_older_epoch_is_not_begun() -> None:
     world = World(3)
     world.apply(world[0])
-    terms = world.master().control.leadership.masters[JOB].terms
+    terms = world.master().control.leadership.masters[JOB].term.terms
     stale = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
     for _ in range(2):
         world.ask(world[2], "delete", {"job": "shop/top"})
@@ -340,7 +340,7 @@ def test_an_update_of_a_job_that_nobody_can_lead_now_is_not_told_that_there_is_n
     world = World(6)
     world.apply(world[0])
     master = world.master()
-    voting = master.control.leadership.masters[JOB].committer.cell.contacts
+    voting = master.control.leadership.masters[JOB].term.committer.cell.contacts
     for agent in [each for each in world.living if each.me.id in {voter.id for voter in voting}]:
         world.kill(agent)
     world.restart(master)

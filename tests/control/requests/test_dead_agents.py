@@ -42,7 +42,7 @@ def one_dead() -> tuple[World, Agent]:
     voters = {
         contact.id
         for master in world.master().control.leadership.masters.values()
-        for contact in master.terms.acceptors
+        for contact in master.term.terms.acceptors
     }
     dead = next(agent for agent in world.living if agent.me.id not in voters)
     world.kill(dead)

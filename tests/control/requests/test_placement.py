@@ -68,7 +68,7 @@ def test_its_results_are_exact_and_a_new_master_goes_on_at_the_same_seat() -> No
     assert before
     dead = world.master(name)
     led = dead.control.leadership.masters.items()
-    job_id = next(key for key, master in led if master.manifest.qualified == name)
+    job_id = next(key for key, master in led if master.term.manifest.qualified == name)
     world.kill(dead)
     world.run(20.0)
     master = world.master(name)

@@ -63,7 +63,7 @@ def restarted(world: Wire, agent: Agent) -> None:
 
 def state(world: World) -> tuple[int, bool]:
     (master,) = world.master().control.leadership.masters.values()
-    return master.manifest.version, master.paused
+    return master.term.manifest.version, master.term.paused
 
 
 def jobs(world: World) -> list[str]:

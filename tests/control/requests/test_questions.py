@@ -66,7 +66,7 @@ def test_a_master_drops_the_long_poll_of_a_client_that_hangs_up() -> None:
     fill(world, intervals=2)
     world.apply(world[0])
     world.run(1.0)
-    service = world.master().control.leadership.masters[JOB].result_service
+    service = world.master().control.leadership.masters[JOB].term.result_service
     tokens = [
         (agent, world.request(agent, "results", {"job": "shop/top", "wait": 20})) for agent in world.living
     ]
@@ -104,7 +104,7 @@ def test_a_master_refuses_a_poll_that_waits_for_no_number() -> None:
     body = encode_json({"after": -1, "wait": "nan"})
     world.post(0.0, master, Received(world[1].me, Ask("offsets", JOB, body, world[1].me, 99)))
     world.run(0.5)
-    assert master.control.leadership.masters[JOB].result_service.waiting == 0
+    assert master.control.leadership.masters[JOB].term.result_service.waiting == 0
     assert world.ask(world[1], "offsets", {"job": "shop/top", "after": -1, "wait": 2}).status == 200
 
 

@@ -151,7 +151,7 @@ def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
     """It was taken for one with other labels, and ended where the version began: no record had its
     records."""
     (master,) = running().master().control.leadership.masters.values()
-    terms = master.terms
+    terms = master.term.terms
     member_host = MemberHost(new_context(1))
     assert not member_host.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
     member_host.remember(terms)
@@ -236,7 +236,7 @@ def test_a_version_that_an_agent_cannot_evaluate_changes_nothing() -> None:
     reply = world.apply(world[0], TEXT.replace("GROUP BY", "WHERE colour = 'red' GROUP BY"))
     assert (reply.status, reply.body["code"]) == (400, 65)
     assert "no column colour" in reply.body["error"]
-    assert "Version 1 goes on" in reply.body["hint"]
+    assert "Version 1 continues" in reply.body["hint"]
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
     assert found(world, world[0]) == expected(world, (0, ""))
@@ -328,7 +328,7 @@ def test_empty_begins_a_new_batch_at_one_boundary() -> None:
     reply = world.ask(world[1], "empty", JOB)
     assert (reply.status, reply.body["state"], reply.body["version"]) == (200, "reset", 2)
     first = reply.body["effective_interval"]
-    manifest = world.master().control.leadership.masters[next(iter(world.master().workers))].manifest
+    manifest = world.master().control.leadership.masters[next(iter(world.master().workers))].term.manifest
     assert manifest.since_us == first * SLIDE
     assert manifest.text == TEXT
     world.seal_all(BASE + 8 * SLIDE)
@@ -368,7 +368,7 @@ def test_a_version_whose_records_cannot_be_used_is_taken_back_by_itself() -> Non
     status = world.ask(world[1], "rollout", JOB).body
     assert status["version"] == 3
     assert "of the records of version 2 could not be used" in status["halted"]
-    assert "version 1 goes on" in status["halted"]
+    assert "version 1 continues" in status["halted"]
     world.seal_all(BASE + 12 * SLIDE)
     world.run(2.0)
     records = {record.index: (record.version, rows) for record, rows in world.results(world[2])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,12 +19,19 @@ from tests.control.register.support import TERMS
 SLIDE_US = 10 * SECOND
 
 
+@dataclass
+class Now:
+    """A job with these terms."""
+
+    terms: Terms
+
+
 class Rig:
     """The feed of a job with intervals of 10 seconds."""
 
     def __init__(self, terms: Terms = TERMS) -> None:
         self.context = new_context(1)
-        self.feed = DownstreamFeed(self.context, read_plan(TERMS.manifest.text), lambda: terms)
+        self.feed = DownstreamFeed(self.context, read_plan(TERMS.manifest.text), Now(terms))
 
     def ask(self, reader: str | None, at: float = 0.0) -> None:
         self.context.now = at

@@ -160,7 +160,7 @@ def test_what_the_other_job_does_not_keep_any_more_is_incomplete_not_different()
     gone = verify(world, 1003)
     assert gone["state"] == "incomplete"
     assert gone["errors"] == [
-        {"agent": "shop.top", "error": "what it said before this interval is not kept any more"}
+        {"agent": "shop.top", "error": "its records before this interval are not kept any more"}
     ]
     assert verify(world, 1005)["state"] == "equal"
 

@@ -148,9 +148,9 @@ async def _skips(scenario: Scenario, system: SimOS, path: type[SimPath], pauses:
         until = asyncio.get_running_loop().time() + rng.uniform(3.0, 20.0)
         while asyncio.get_running_loop().time() < until:
             await asyncio.sleep(0.005)
-            since = master.collection.due_since(master.closer.next)
+            since = master.term.collection.due_since(master.term.closer.next)
             if since is not None:
-                due[master.closer.next] = since
+                due[master.term.closer.next] = since
         straggler.reading.open()
         await asyncio.sleep(5.0)
         key = next(iter(swarm.current.values()))
@@ -166,11 +166,11 @@ async def _skips(scenario: Scenario, system: SimOS, path: type[SimPath], pauses:
 def _state(swarm: Swarm, job: str, without: Host | None = None) -> tuple[int, int]:
     """Highest epoch and first open interval among the masters of a job."""
     masters = [
-        (master.epoch, master.closer.closed)
+        (master.term.epoch, master.term.closer.closed)
         for host in swarm.hosts
         if host.local is not None and host is not without
         for master in host.local.control.leadership.masters.values()
-        if master.manifest.qualified == job
+        if master.term.manifest.qualified == job
     ]
     return max(masters, default=(0, -(1 << 62)))
 

@@ -85,7 +85,7 @@ class Swarm:
     def master(self) -> Host | None:
         """Who leads a job with the highest epoch."""
         leading = [
-            (master.epoch, -host.number, host)
+            (master.term.epoch, -host.number, host)
             for host in self.hosts
             if host.local is not None
             for master in host.local.control.leadership.masters.values()
@@ -166,11 +166,11 @@ class Swarm:
     def _incarnation(self, name: str) -> str:
         """The newest incarnation of a job that any agent leads."""
         found = [
-            (master.epoch, master.manifest.incarnation)
+            (master.term.epoch, master.term.manifest.incarnation)
             for host in self.hosts
             if host.local is not None
             for master in host.local.control.leadership.masters.values()
-            if master.manifest.qualified == name
+            if master.term.manifest.qualified == name
         ]
         return max(found, default=(0, ""))[1]
 

@@ -55,7 +55,7 @@ class PageWatch:
         if table is None:
             return
         self.published += 1
-        for group in master.committer.cell.groups:
+        for group in master.term.committer.cell.groups:
             for page in table.all:
                 have = sum(voter in self.holders.get(page.digest, {}) for voter in group)
                 if 2 * have <= len(group):

@@ -30,7 +30,7 @@ def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
         if host.local.frames.size > 8 << 20:
             wrong.append(f"the frame log of {host.name} has {host.local.frames.size} bytes")
         leading = host.local.control.leadership.masters.values()
-        flying = max((len(master.closer._closing) for master in leading), default=0)
+        flying = max((len(master.term.closer._closing) for master in leading), default=0)
         if flying > IN_FLIGHT_MAX:
             wrong.append(f"{host.name} has {flying} intervals in flight")
     return wrong

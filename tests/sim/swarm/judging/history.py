@@ -208,21 +208,21 @@ class History:
                 if type(effect) is not Send:
                     self._effect(host, local, effect)
             for job_id, master in local.control.leadership.masters.items():
-                cell = master.committer.cell
+                cell = master.term.committer.cell
                 if voting.get(job_id) is not cell:
-                    self.leaders.setdefault((job_id, master.epoch), {}).setdefault(host, self.now())
-                    led = (master.manifest.qualified, master.manifest.incarnation)
-                    self.texts.setdefault(led, {})[master.manifest.version] = master.manifest.text
-                    self.terms.setdefault(led, {}).setdefault(master.epoch, self.now())
+                    self.leaders.setdefault((job_id, master.term.epoch), {}).setdefault(host, self.now())
+                    led = (master.term.manifest.qualified, master.term.manifest.incarnation)
+                    self.texts.setdefault(led, {})[master.term.manifest.version] = master.term.manifest.text
+                    self.terms.setdefault(led, {}).setdefault(master.term.epoch, self.now())
                     if job_id not in voting or voting[job_id].groups != cell.groups:
-                        self.voters.setdefault(master.manifest.qualified, []).append(
+                        self.voters.setdefault(master.term.manifest.qualified, []).append(
                             (self.now(), cell.groups)
                         )
                     voting[job_id] = cell
                     self.worker_starts.closed(led, self.now(), cell.value.closed)
-                before = closed.setdefault((job_id, master.epoch), master.closer.next)
-                if master.closer.next != before:
-                    closed[job_id, master.epoch] = master.closer.next
+                before = closed.setdefault((job_id, master.term.epoch), master.term.closer.next)
+                if master.term.closer.next != before:
+                    closed[job_id, master.term.epoch] = master.term.closer.next
                     self._decided(master, before)
             return effects
 
@@ -239,11 +239,11 @@ class History:
         self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
 
     def _decided(self, master: Master, start: int) -> None:
-        key = (master.manifest.qualified, master.manifest.incarnation)
-        while start < master.closer.next:
-            stop = min(master.closer.next, master.book.changes_after(start))
-            names = tuple(master.book.names(master.book.required(start)))
-            self.decided.setdefault(key, []).append(Decided(start, stop, master.epoch, names))
+        key = (master.term.manifest.qualified, master.term.manifest.incarnation)
+        while start < master.term.closer.next:
+            stop = min(master.term.closer.next, master.term.book.changes_after(start))
+            names = tuple(master.term.book.names(master.term.book.required(start)))
+            self.decided.setdefault(key, []).append(Decided(start, stop, master.term.epoch, names))
             start = stop
 
     def _effect(self, host: str, local: LocalAgent, effect: Effect) -> None:
@@ -252,19 +252,19 @@ class History:
             job: Incarnation = (record.job, effect.incarnation)
             self.names[effect.job] = record.job
             master = local.control.leadership.masters.get(effect.job)
-            if master is not None and master.epoch == record.epoch:
+            if master is not None and master.term.epoch == record.epoch:
                 self.say(f"{host} publishes {_short(record)}")
                 self.pages.was_published(master, effect)
-                names = master.book.names(master.book.required(record.index))
+                names = master.term.book.names(master.term.book.required(record.index))
                 self.rosters[job, record.epoch, record.index] = tuple(names)
                 # By the record's version: what follows it may begin with this very interval meanwhile. The
                 # terms leave a version out as soon as its last interval is closed, by this record perhaps.
                 by_version = {
-                    stage.manifest.version: stage.evaluated for stage in master._term_state.began.stages
+                    stage.manifest.version: stage.evaluated for stage in master.term._term_state.began.stages
                 }
                 evaluated = by_version.get(record.version, record.version)
                 self.evaluated[job, record.epoch, record.index] = evaluated
-                revs = {master.book.names(1 << number)[0]: rev for number, rev in record.revs}
+                revs = {master.term.book.names(1 << number)[0]: rev for number, rev in record.revs}
                 self.revised[job, record.epoch, record.index] = revs
                 self.counters["revisions inside"] += len(revs)
         elif isinstance(effect, ctl.StartWorker):

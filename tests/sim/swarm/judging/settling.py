@@ -222,10 +222,10 @@ class Settling:
     def closed(self, key: Incarnation) -> int:
         """First interval of a job that is not closed, by what its newest master says and has records of."""
         found = [
-            (master.epoch, FIRST if master.closer.behind else master.closer.closed)
+            (master.term.epoch, FIRST if master.term.closer.behind else master.term.closer.closed)
             for host in self._swarm.hosts
             if host.local is not None
             for master in host.local.control.leadership.masters.values()
-            if (master.manifest.qualified, master.manifest.incarnation) == key
+            if (master.term.manifest.qualified, master.term.manifest.incarnation) == key
         ]
         return max(found, default=(0, FIRST))[1]

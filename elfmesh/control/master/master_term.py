@@ -1,0 +1,289 @@
+"""One term of a master: the parts that lead a job in one epoch, and what they pass to each other.
+
+Owns the parts of the term (roster, activation, interval closer, result service, replicas) and their
+composition. Reaches the overlay only through the context; evaluates no query. What outlives the term belongs
+to `Master`.
+
+Invariants: every message carries the epoch; a roster change takes effect above every known frontier; a
+majority of the acceptors stores a record before the master publishes it, and the members release it only
+after that.
+
+Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
+coordinator.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.commit import Committer
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.member_intervals import MemberIntervals
+from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
+from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.deletion import Deletion, Ended
+from elfmesh.control.master.founding import Founding
+from elfmesh.control.master.members import JobMembers
+from elfmesh.control.master.ports import Lasting
+from elfmesh.control.master.publication import Publication
+from elfmesh.control.master.quiesce import Quiesce
+from elfmesh.control.master.result_service import ResultService
+from elfmesh.control.master.rollout import Rollouts
+from elfmesh.control.master.successors import Replicator
+from elfmesh.control.master.term_state import TermState
+from elfmesh.control.master.trees import JobTrees
+from elfmesh.control.master.verification import Verifier
+from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.register.members import Electorate
+from elfmesh.control.register.outcome import Won
+from elfmesh.control.upstream.downstream_feed import DownstreamFeed
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe
+
+UPKEEP_S = 5.0
+"""How often the master repeats what others may forget: the announcement, the claims of the partitions' roots,
+the look-up of the replicas."""
+
+
+class MasterTerm:
+    """Leads one job in one epoch.
+
+    Args:
+        master: keeps what outlives the term.
+        plan: of the job's text.
+        won: the change of the register with which the term begins.
+    """
+
+    def __init__(self, master: Lasting, plan: JobPlan, won: Won) -> None:
+        self._master, self.plan, self._won = master, plan, won
+        context, terms = master.context, won.terms
+        self.context, self.proposer = context, master.proposer
+        self.copy, self.tally = master.copy, master.tally
+        self.manifest, self.epoch = terms.manifest, terms.epoch
+        self._alive = True
+        self.book = RosterBook(terms.members, terms.version, terms.given_in, terms.epoch)
+        self.publication = Publication(self)
+        self.committer = Committer(context, won.proposer, won.cell, self.publication)
+        self._term_state = TermState(context, terms, self.book, self.committer)
+        rates, errors = master.rates, master.errors
+        closing = ClosingTerm(context, terms, plan, self.book, self.publication, rates, errors)
+        closing.sessions.restore(won.cell.tail)
+        self.collection = Collection(closing)
+        source = UpstreamIntervals(closing) if plan.reads else MemberIntervals(closing, self.collection)
+        self.closer = Closer(closing, source)
+        self.closer.paused = terms.paused
+        self.quiesce = Quiesce(self.closer)
+        self.activation = Activation(self)
+        self.founding = Founding(self, self.collection, self.closer, self.activation)
+        self.members = JobMembers(self)
+        self.replicas = Replicator(self)
+        self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
+        self.ending = Deletion(self, self.replicas)
+        feed = DownstreamFeed(context, plan, self)
+        self.result_service = ResultService(context, self, self.copy, self.closer.tentative, feed)
+        self.verifier = Verifier(context, terms.stages, self.book, terms.epoch)
+        self.rollouts = Rollouts(self)
+        self.trees = JobTrees(self, closing.lacking)
+
+    @property
+    def job(self) -> bytes:
+        return self.manifest.job_id
+
+    @property
+    def terms(self) -> Terms:
+        """What members and successors have to know now."""
+        return self._term_state.terms
+
+    @property
+    def held(self) -> int:
+        """The first interval that is not published and that any member is known to have records for."""
+        first = self.collection.first if self.closer.idle else None
+        return self.closer.closed if first is None else first
+
+    @property
+    def cell(self) -> RegisterCell:
+        """The register's value, as last chosen here."""
+        return self.committer.cell
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this agent still leads the job, and no client has deleted it."""
+        return self.leads() and not self.stopping
+
+    def leads(self) -> bool:
+        """Whether this term goes on."""
+        return self._alive
+
+    @property
+    def newest(self) -> Terms:
+        """What a successor may need: the terms that are voted on, or the present ones."""
+        return self._term_state.newest
+
+    @property
+    def paused(self) -> bool:
+        return self._term_state.paused
+
+    @property
+    def stopping(self) -> bool:
+        return self.ending.begun
+
+    @property
+    def state(self) -> str:
+        if self.stopping:
+            return "stopping"
+        if not self.founding.surveyed and not self.book.active:
+            return "starting"
+        if not self.book.active and not self.plan.reads:
+            return "waiting for agents"
+        return "paused" if self.paused else "running"
+
+    # -- beginning -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Lead a new job: find its founding members."""
+        self._settle()
+        self.trees.claim()
+        (self.founding.go_on if self.plan.reads else self.founding.begin)()
+        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+
+    def take_over(self) -> None:
+        """Continue a job with the same roster in a new epoch; the members contribute again what is open."""
+        self.publication.catch_up(self._won)
+        self.book.new_term()
+        self.founding.go_on()
+        self._settle()
+        self.changed()
+        self.trees.claim()
+        self.founding.announce()
+        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+
+    def rooted(self) -> None:
+        """This agent is the root of the job's tree now: multicast the roster if members lack it."""
+        if self.book.unacknowledged:
+            self.activation.spread()
+
+    def _settle(self) -> None:
+        self.context.emit(Subscribe(self.job))
+        self.closer.begin()
+        self._term_state.persist()
+        self.replicas.refresh()
+
+    # -- upkeep ----------------------------------------------------------------------------------------
+
+    def _upkeep(self) -> None:
+        if not self._alive:
+            return
+        self.founding.announce()
+        self.trees.claim()
+        self.replicas.upkeep(restless=self.electorate.restless)
+        self.activation.repeat()
+        for silent in self.book.unacknowledged:  # a silent member may have died before this term began
+            self.collection.straggler_policy.suspect(silent.number)
+        self.closer.advance()
+        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+
+    def changed(self) -> None:
+        """The roster or the pause has changed: members and successors receive the terms."""
+        if self._term_state.promised is not None:
+            return
+        self._term_state.persist()
+        self.activation.spread()
+        self.replicas.share()
+
+    def pause(self, paused: bool) -> None:
+        """Let the members stop reading, or read on."""
+        if paused != self.paused:
+            self._term_state.pause(paused)
+            self.book.version += 1
+            self.changed()
+            self.closer.pause(paused)
+
+    # -- the register ----------------------------------------------------------------------------------
+
+    def deposed(self, refused: ChangeRefused) -> None:
+        """The register names another master, or the job is over."""
+        if self._alive:
+            self._master.deposed(refused)
+
+    def nearest(self, contacts: tuple[Contact, ...]) -> None:
+        """A look-up has found the agents closest to the job, which may have to vote."""
+        self.electorate.upkeep(contacts)
+
+    def invite(self, contact: Contact) -> None:
+        """An agent is to vote: send it what an acceptor holds."""
+        self.replicas.invite(contact)
+
+    def elected(self, outcome: RegisterCell | ChangeRefused) -> None:
+        """The acceptors have changed, or the register has refused the change."""
+        if isinstance(outcome, ChangeRefused):
+            self.deposed(outcome)
+        elif self._alive:
+            self.committer.changed(outcome)
+            self.changed()
+
+    # -- ending ----------------------------------------------------------------------------------------
+
+    def end(self, then: Ended, *, retire: bool = False) -> None:
+        """End the job.
+
+        Args:
+            then: called when the job has ended, or another agent leads it.
+            retire: the job continues with another numbering, and this agent keeps the results for readers of
+                the old one.
+        """
+        if not self.stopping:
+            self.closer.stop()
+            self.committer.stop()
+            self.result_service.close()
+            self.activation.stop()
+        self.ending.begin(then, retire=retire)
+
+    def refused(self) -> None:
+        """The member hosts cannot run the new job: it ends."""
+
+        def ended(over: bool) -> None:
+            if over:
+                self._master.refused()
+
+        self.end(ended)
+
+    def promise(self, terms: Terms) -> None:
+        """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
+        self._term_state.promise(terms)
+
+    def renewed(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
+        """The register has the next version."""
+        self._master.swap(terms, cell, wanted, prepared_at)
+
+    def go_on_from(self, before: MasterTerm, wanted: WantedVersion, prepared_at: float) -> None:
+        """Begin the term of a new version; `before` is the term that is over."""
+        self.take_over()
+        if self.plan.inputs != before.plan.inputs:  # other agents may be member hosts of the new inputs
+            self.founding.surveyed = False
+            self.founding.announce()
+        if wanted.origin is not None:
+            times = {"since": wanted.since, "prepared_at": prepared_at}
+            self.activation.applied(wanted.origin, wanted.token, wanted.state, extra=wanted.extra, **times)
+
+    def resign(self) -> None:
+        """Another agent leads from now on, or none."""
+        self.proposer.drop()
+        self.give_way()
+
+    def give_way(self) -> None:
+        """End this term. The changes that the register has been asked for go on."""
+        self._alive = False
+        self.copy.mending.lead(None)
+        self.electorate.stop()
+        self.committer.stop()
+        self.ending.give_up()
+        self.rollouts.stop()
+        self.verifier.stop()
+        self.trees.stop()
+        self.activation.stop()
+        self.closer.stop()
+        self.result_service.close()

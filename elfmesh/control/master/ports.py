@@ -1,0 +1,94 @@
+"""What the parts of a master know about the term in which it leads, and what they report.
+
+Owns the shapes. Each part names the one that it needs, and `MasterTerm` has them all. `Lasting` is `Master`,
+as a term sees it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.fidelity import Rates
+from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import CurrentTerms, Terms
+from elfmesh.control.master.tally import Tally
+from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.replicas.job_replica import LogCopy
+
+
+class TermView(CurrentTerms, Protocol):
+    """What each part may read."""
+
+    @property
+    def context(self) -> Context:
+        """The clock, and the way to other agents."""
+        ...
+
+    @property
+    def book(self) -> RosterBook: ...
+
+
+class OpenTerm(TermView, Protocol):
+    """For the parts that change the roster."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the master still leads the job, and no client has deleted it."""
+        ...
+
+    def changed(self) -> None:
+        """The part has changed the roster: the members and the possible successors receive it."""
+        ...
+
+
+class Lasting(Protocol):
+    """The master: what it keeps when a term follows another, and what a term reports to it."""
+
+    @property
+    def context(self) -> Context:
+        """The clock, and the way to other agents."""
+        ...
+
+    @property
+    def proposer(self) -> Proposer:
+        """Of the job's control register."""
+        ...
+
+    @property
+    def copy(self) -> LogCopy:
+        """This agent's copy of the results log."""
+        ...
+
+    @property
+    def voters(self) -> int:
+        """How many agents are to vote in the register."""
+        ...
+
+    @property
+    def tally(self) -> Tally: ...
+
+    @property
+    def rates(self) -> Rates:
+        """How many records the members usually have."""
+        ...
+
+    @property
+    def errors(self) -> deque[str]:
+        """The newest faults that `describe` reports."""
+        ...
+
+    def refused(self) -> None:
+        """The job has ended, because the member hosts cannot run it."""
+        ...
+
+    def deposed(self, refused: ChangeRefused) -> None:
+        """The register names another master, or the job is over."""
+        ...
+
+    def swap(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
+        """The register has the next version: its term begins."""
+        ...

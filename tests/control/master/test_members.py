@@ -1,0 +1,150 @@
+"""Members share one roster when they come, and each of their questions is answered by the part that knows."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.terms import Participant
+from elfmesh.control.master.members import ENROLL_S, JobMembers, MembersTerm
+from elfmesh.control.master.tally import Tally
+from elfmesh.control.protocol.events import ReadLog
+from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
+from elfmesh.control.protocol.messages_safety import AskFates
+from tests.control.master.stub_term import StubTerm, entry, other
+from tests.control.register.support import JOB
+
+NEXT, CLOSED = 30, 20
+MARK = Mark(JOB, "i", 1, 3, CLOSED, CLOSED)
+
+
+class MembersStub(StubTerm):
+    """A term whose next member starts at interval `NEXT`, and that has closed everything below `CLOSED`."""
+
+    def __post_init__(self) -> None:
+        self.began = replace(self.began, closed=CLOSED)
+        super().__post_init__()
+        self.calls: list[str] = []
+        self.policy = SimpleNamespace(dead={}, revive=lambda number: self.calls.append(f"revive {number}"))
+        self.reported: list[tuple[int, int]] = []
+        self.collection = SimpleNamespace(
+            straggler_policy=self.policy, reported=lambda *reported: self.reported.append(reported)
+        )
+        self.founding = SimpleNamespace(
+            next_start=lambda: NEXT,
+            arrived=lambda: self.calls.append("arrived"),
+            prepared=lambda: self.calls.append("prepared"),
+        )
+        self.closer = SimpleNamespace(behind=False)
+        self.committer = SimpleNamespace(closed=CLOSED)
+        self.trees = SimpleNamespace(watermark=lambda: MARK)
+        self.tally = Tally()
+
+
+class Rig:
+    """The members of such a job."""
+
+    def __init__(self) -> None:
+        self.term = MembersStub()
+        self.calls = self.term.calls
+        self.members = JobMembers(cast(MembersTerm, self.term))
+
+    def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
+        participant = Participant(other(number), f"m{number}")
+        self.members.enroll(Enroll(JOB, incarnation, participant, epoch, version))
+
+    def leave(self, number: int, frontier: int) -> None:
+        self.members.leaving(Leaving(JOB, "i", other(number), 1, frontier))
+
+
+def test_members_that_come_within_a_moment_share_one_roster() -> None:
+    rig = Rig()
+    rig.enroll(20)
+    rig.enroll(21)
+    assert rig.term.book.version == 3
+    rig.term.run(ENROLL_S)
+    assert (rig.term.book.version, rig.term.reports) == (4, ["changed"])
+    assert [each.start for each in rig.term.book.entries] == [0, 0, NEXT, NEXT]
+    assert rig.calls == ["arrived", "prepared"]
+
+
+def test_a_member_of_another_numbering_or_of_a_job_that_ends_is_stopped() -> None:
+    rig = Rig()
+    rig.enroll(20, incarnation="older")
+    assert rig.term.take() == [(other(20), Stop(JOB, "older", 1))]
+    rig.term.is_open = False
+    rig.enroll(20)
+    assert rig.term.take() == [(other(20), Stop(JOB, "i", 1))]
+
+
+def test_a_known_member_gets_the_roster_if_it_has_an_older_one() -> None:
+    rig = Rig()
+    rig.enroll(10, version=3, epoch=1)
+    assert rig.term.take() == []
+    rig.enroll(10, version=2, epoch=1)
+    assert rig.term.take() == [(other(10), Roster(rig.term.terms))]
+
+
+def test_a_dead_member_that_enrols_is_revived() -> None:
+    rig = Rig()
+    rig.term.policy.dead[0] = 1.0
+    rig.enroll(10, version=3, epoch=1)
+    assert rig.calls == ["revive 0"]
+
+
+def test_a_member_that_leaves_is_expected_up_to_an_interval_that_no_member_has_sealed() -> None:
+    rig = Rig()
+    rig.leave(10, NEXT - 5)
+    assert rig.term.book.entry(0) == entry(0, until=NEXT)
+    rig.leave(11, NEXT + 5)
+    assert rig.term.book.entry(1) == entry(1, until=NEXT + 5)
+    assert rig.term.reports == ["changed", "changed"]
+    assert all(isinstance(message, Roster) for _, message in rig.term.take())
+
+
+def test_an_agent_that_leaves_before_it_is_a_member_is_stopped_and_gets_no_number() -> None:
+    rig = Rig()
+    rig.enroll(20)
+    rig.leave(20, 0)
+    assert rig.term.take() == [(other(20), Stop(JOB, "i", 1))]
+    rig.term.run(ENROLL_S)
+    assert (len(rig.term.book.entries), rig.term.reports) == (2, [])
+
+
+def test_a_master_that_ends_the_job_changes_no_roster() -> None:
+    rig = Rig()
+    rig.enroll(20)
+    rig.term.is_open = False
+    rig.leave(10, 0)
+    rig.term.run(ENROLL_S)
+    assert (rig.term.book.version, rig.term.reports, rig.term.take()) == (3, [], [])
+
+
+def test_a_member_that_has_missed_a_watermark_gets_it_and_the_frontier_of_another_is_noted() -> None:
+    rig = Rig()
+    rig.members.waiting(Waiting(JOB, 1, 0, CLOSED))
+    assert rig.term.take() == [(other(10), MARK)]
+    rig.members.waiting(Waiting(JOB, 1, 1, CLOSED + 5))
+    rig.members.waiting(Waiting(JOB, 1, 99, CLOSED + 5))
+    assert (rig.term.take(), rig.term.reported) == ([], [(1, CLOSED + 5)])
+
+
+def test_outcomes_are_not_answered_from_a_log_that_is_not_complete() -> None:
+    rig = Rig()
+    asked = AskFates(JOB, "i", 0, (CLOSED - 1,))
+    rig.term.closer.behind = True
+    rig.members.on_ask_outcomes(other(10), asked)
+    assert rig.term.context.out == []
+    rig.term.closer.behind = False
+    rig.members.on_ask_outcomes(other(10), asked)
+    assert [type(each) for each in rig.term.context.out] == [ReadLog]
+
+
+def test_the_report_of_an_agent_that_is_no_member_leaves_no_error() -> None:
+    rig = Rig()
+    rig.members.report(Report(JOB, "m0", ("a line",), "no memory"))
+    rig.members.report(Report(JOB, "stranger", (), "no memory"))
+    assert rig.term.tally.worker_errors == {"m0": "no memory"}
+    assert list(rig.term.tally.samples) == ["m0: a line"]

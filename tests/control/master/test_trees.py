@@ -1,0 +1,90 @@
+"""Orders of a master reach the roots of its job's trees, and its marks are multicast together."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.closing.outcomes import Lacking
+from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.master.trees import WATERMARK_S, JobTrees
+from elfmesh.control.protocol.messages import Mark, unpack
+from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
+from elfmesh.srt.events import Hasten, Recollect, Release
+from tests.control.master.stub_term import StubTerm, entry, other
+from tests.control.register.support import JOB, MANIFEST, TERMS
+
+
+def started(*, rooted: bool = True, partitions: int = 2) -> tuple[StubTerm, JobTrees]:
+    term = StubTerm(began=replace(TERMS, manifest=replace(MANIFEST, partitions=partitions), closed=4))
+    if rooted:
+        term.context.roots[JOB] = None
+    return term, JobTrees(term, Lacking(4))
+
+
+def test_the_root_of_each_further_partition_is_claimed() -> None:
+    term, trees = started(partitions=3)
+    trees.claim()
+    assert term.routed() == [
+        (ids.partition_tree(JOB, number), PartRoot(JOB, number, term.context.me, 1, 4)) for number in (1, 2)
+    ]
+
+
+def test_orders_go_to_the_own_tree_and_to_the_known_roots() -> None:
+    term, trees = started()
+    trees.recollect(4, 6, 1, 2)
+    assert (term.context.out, term.take()) == ([], []), "the root of partition 1 is not known yet"
+    trees.root_is(1, other(6))
+    trees.recollect(4, 6, 0, 2)
+    trees.recollect(4, 6, 1, 2)
+    trees.hasten(6)
+    assert [each for each in term.context.out if isinstance(each, Hasten | Recollect)] == [
+        Recollect(JOB, 4, 6, 2, 1),
+        Hasten(JOB, 6, 1),
+    ]
+    assert term.take() == [
+        (other(6), TreeOrder(JOB, 1, 1, 4, 6, 2, recollect=True)),
+        (other(6), TreeOrder(JOB, 1, 1, FIRST, 6, 0, recollect=False)),
+    ]
+
+
+def test_a_master_that_is_not_the_root_gives_the_own_tree_no_order() -> None:
+    term, trees = started(rooted=False)
+    trees.recollect(4, 6, 0, 1)
+    trees.hasten(6)
+    assert term.context.out == []
+
+
+def test_marks_of_a_quarter_second_are_one_multicast_and_drop_former_members() -> None:
+    term, trees = started()
+    term.book.evict(0, 5)
+    for closed in (5, 6):
+        term.began = replace(term.began, closed=closed)
+        trees.watermark_soon()
+    assert term.published() == []
+    term.run(WATERMARK_S)
+    [publish] = term.published()
+    mark = unpack(publish.body)
+    assert isinstance(mark, Mark)
+    assert mark.closed == 6
+    assert Release(JOB, 6, 1) in term.context.out
+    assert term.book.entries == (entry(1),)
+    trees.watermark_soon()
+    term.run(WATERMARK_S)
+    assert len(term.published()) == 1, "nothing more is closed"
+
+
+def test_a_mark_waits_until_its_master_is_the_root_and_ends_with_the_term() -> None:
+    term, trees = started(rooted=False)
+    term.began = replace(term.began, closed=5)
+    trees.watermark_soon()
+    term.run(3 * WATERMARK_S)
+    assert term.published() == []
+    term.context.roots[JOB] = None
+    term.run(WATERMARK_S)
+    assert len(term.published()) == 1
+    term.began = replace(term.began, closed=6)
+    trees.stop()
+    trees.watermark_soon()
+    term.run(3 * WATERMARK_S)
+    assert len(term.published()) == 1
