@@ -68,11 +68,70 @@ def test_a_member_that_was_cut_off_loses_no_record_in_silence(restarted: bool) -
         assert cut.name in found[index][0].missing
     expired = sum(record.counts["expired"] for record, _ in found.values())
     assert expired >= sum(dead.values())
+    each_is_counted_once(fleet, found)
+
+
+def each_is_counted_once(fleet: SimFleet, found: Results) -> None:
     last = max(found)
     written = sum(
         _interval(line) <= last for agent in fleet.agents for line in bytes(agent.log.data).splitlines()
     )
     assert sum(sum(record.counts.values()) for record, _ in found.values()) == written
+
+
+def number_of(agent: SimAgent) -> int | None:
+    assert agent.local is not None
+    members = agent.local.control.member_host.members.values()
+    return next((member.entry.number for member in members if member.entry is not None), None)
+
+
+async def joins(fleet: SimFleet, at: SimAgent) -> SimAgent:
+    """One more agent, which knows one of the others, and waits for its number."""
+    agent = SimAgent(fleet, len(fleet.agents))
+    fleet.agents.append(agent)
+    await agent.start(((at.contact.host, at.contact.port),))
+
+    async def numbered() -> bool:
+        return number_of(agent) is not None
+
+    await until(numbered, 60)
+    return agent
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_what_a_member_contributed_to_a_master_that_was_cut_off_is_counted_once(both: bool) -> None:
+    """The master gives it a number, which another agent may get on the other side, and closes nothing."""
+
+    async def main() -> tuple[SimFleet, SimAgent, Results]:
+        rng = random.Random(3)
+        fleet = SimFleet(5, 5)
+        await fleet.start()
+        await asyncio.sleep(15)
+        await fleet.apply(TEXT)
+        await write(fleet, 10, rng)
+        await until(lambda: fleet.results("sim/sums", 0), 60)
+        (cut,) = masters(fleet)
+        sides = [cut.id, SimAgent(fleet, 5).id], [each.id for each in fleet.agents if each is not cut]
+        fleet.network.link.partition(sides[0], [*sides[1], SimAgent(fleet, 6).id])
+        await write(fleet, 1, rng)
+        member = await joins(fleet, cut)
+        await write(fleet, 20, rng)
+        given = number_of(member)
+        if both:
+            other = await joins(fleet, next(each for each in fleet.agents if each.id in sides[1]))
+            assert number_of(other) == given
+        await write(fleet, 20, rng)
+        fleet.network.link.heal()
+        await write(fleet, 60, rng)
+        upto = ended_us()
+        await write(fleet, 6, rng)
+        found = await closed(fleet, upto, next(each.number for each in fleet.agents if each is not cut))
+        fleet.check()
+        return fleet, member, found
+
+    fleet, member, found = vloop.run(main())
+    each_is_counted_once(fleet, found)
+    assert len(letters(member)) >= 5, "closed by the other side"
 
 
 def _interval(line: bytes) -> int:
