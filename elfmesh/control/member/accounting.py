@@ -25,7 +25,7 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 
 ASK_S = 2.0
-"""How long a mark may take to say what became of a closed interval before the master is asked (again)."""
+"""How long a member waits for a watermark that names an outcome, before it asks the master, and again."""
 
 ASKED_MAX = 256
 """Intervals in one question."""
@@ -39,7 +39,7 @@ class Accounting:
         manifest: the job.
         ledger: of the member.
         ask: sends a question to the master.
-        freed: called when contributions were settled.
+        freed: called after contributions were settled.
 
     Attributes:
         stages: the versions of the job.
@@ -60,11 +60,11 @@ class Accounting:
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         self.epoch, self.closed = UNKNOWN, FIRST
         self._timer: Timer | None = None
-        # A new master is not asked by all at once: ids are spread evenly.
+        # Ids are spread evenly, so the members do not all ask a new master at the same time.
         self._pause_s = ASK_S * (1 + context.me.id[0] / 1024)
 
     def take(self, difference: Difference) -> None:
-        """An event has changed the ledger."""
+        """Store a change of the ledger, and write the dead letters that it leads to."""
         for each in difference.left_out:
             self._context.stats["control.dead_letters"] += 1
             manifest = stage_at(self.stages, each.interval).manifest
@@ -78,7 +78,14 @@ class Accounting:
     def notified(
         self, lacked_from: int, lacks: tuple[Lack, ...], closed: int, revised: tuple[Revisions, ...] = ()
     ) -> None:
-        """A mark names the numbers that the intervals from `lacked_from` to `closed` lack, and revisions."""
+        """Take the outcomes that a watermark names for the intervals from `lacked_from` to `closed`.
+
+        Args:
+            lacked_from: the first of these intervals.
+            lacks: the numbers that they lack.
+            closed: one past the last of them.
+            revised: the revisions in them that are not the first.
+        """
         revisions = {(each.interval, number): rev for each in revised for number, rev in each.revs}
 
         def outcome(index: int, number: int | None) -> int | None:
@@ -94,7 +101,7 @@ class Accounting:
         self.take(self._ledger.outcomes(outcome))
 
     def answered(self, message: Fates) -> None:
-        """The master says what became of some contributions."""
+        """Take the master's answer to a question for outcomes."""
         known = dict.fromkeys(message.inside, 1) | dict.fromkeys(message.outside, 0)
         known.update(zip(message.inside, message.revs, strict=False))
 

@@ -1,15 +1,14 @@
-"""What one member has sealed and no record closes yet, on its way up the trees of a job.
+"""The sealed contributions of one member that no record closes yet, on their way up the trees of a job.
 
-Owns the order and the pace in which it goes up. Under a new number or a new master everything that is open
-goes up again, since the trees forget earlier epochs, and after a restart: oldest first, in bursts, so that a
-side that was cut off for long does not flood the roots (D-15). What the worker seals meanwhile waits its
-turn, since its interval cannot be closed before the older ones; each burst takes as much more as was sealed
-since the last one, so that the backlog shrinks however much is sealed.
+Owns the order and the pace in which they go up. A member contributes everything that is open again under a
+new number, to a new master and after a restart, because the trees forget earlier epochs. The oldest ranges go
+up first, in bursts, so that members that were cut off for long do not flood the roots (D-15). What the worker
+seals meanwhile waits behind them, because its interval cannot be closed before the older ones. Each burst
+also takes as much as was sealed since the last one, so the backlog shrinks at any rate of sealing.
 
-Invariants: the ranges of one term go up in order and touch each other, none is said twice and none is left
-out, but for what was closed before its turn. What was closed before the worker sealed it does not go up, and
-is released like what did: its outcome is to be found out. A revision of what went up goes up behind it, by
-itself.
+Invariants: the ranges of one term go up in order and touch each other. Each goes up once, unless it is closed
+before its turn. A range that was closed before the worker sealed it does not go up; it is released like the
+others, because its outcome is open. A revision goes up by itself, behind the contribution that it replaces.
 
 Paper: none; ELF 3 replays from the logs at full speed.
 """
@@ -31,18 +30,24 @@ from elfmesh.srt.messages import Segment
 from elfmesh.srt.parts import entries_of
 
 PACE_S = 0.25
-"""Between two bursts: a live interval of a second still finds room between them."""
+"""Between two bursts. The live contributions of intervals of a second go up between them."""
 
 BURST_INTERVALS = 32
-"""Twice what may be open in a healthy job twice over (D-6): an ordinary change of masters is one burst."""
+"""Well above the number of open intervals in a healthy job (D-6): a usual change of masters is one burst."""
 
 BURST_BYTES = 1 << 20
-"""4 MiB/s a member: 32 children bring a parent no more than its disk and its link take in a second."""
+"""4 MiB/s for a member. A disk and a link can take what 32 children send to their parent."""
 
 
 @dataclass(slots=True)
 class SealedContribution:
-    """One sealed range, and the number it goes up (or went up) under."""
+    """One sealed range, and the number under which it goes up.
+
+    Attributes:
+        event: the range.
+        number: of the member.
+        sent: whether the range went up before in this process.
+    """
 
     event: Sealed
     number: int
@@ -50,7 +55,7 @@ class SealedContribution:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Intervals with something in them, at least 1, and bytes."""
+        """The number of intervals with contributions, at least 1, and their bytes."""
         return max(1, len(self.event.parts[0])), payload_bytes(self.event.parts)
 
 
@@ -58,9 +63,13 @@ class Contributions:
     """The open contributions of one member.
 
     Args:
-        context: clock and way out.
+        context: clock and effects.
         trees: of the job, one per partition.
-        sent: told of each range that goes up, its number, and whether it goes up again.
+        sent: called with each range that goes up, its number, and whether it goes up again.
+
+    Attributes:
+        frontier: one past the last interval that goes up in this term, None before the first term.
+        until: the first interval that is not expected of the member any more, None while it stays.
     """
 
     def __init__(
@@ -73,28 +82,32 @@ class Contributions:
         self._backlog: deque[SealedContribution] = deque()
         self._closed: int | None = None
         self._sealed: int | None = None
-        """The worker has sealed everything below. `frontier` lies beyond it where a term begins there: the
-        intervals in between were closed before they were sealed."""
+        """The worker has sealed everything below. If a term begins behind it, `frontier` is higher, and the
+        intervals between them were closed before they were sealed."""
         self._epoch = self._number = self._first = 0
         self._missed: int | None = None
-        """Where the first range began that was refused: what lies before it is open, and was not said."""
+        """Where the first refused range begins, None if no range is refused."""
         self._arrived = [0, 0]
         self._timer: Timer | None = None
 
     @property
     def gone_up(self) -> int | None:
-        """Everything below went up in this term; None before the first one."""
+        """The first interval that did not go up in this term, None before the first term."""
         return max(self._backlog[0].event.start, self._first) if self._backlog else self.frontier
 
     @property
     def waiting(self) -> int:
-        """Ranges that have not gone up in this term yet."""
+        """The number of ranges that did not go up in this term yet."""
         return len(self._backlog)
 
     def begin(self, number: int, epoch: int, first: int, begun: int | None = None) -> None:
-        """A new term begins with interval `first`: everything open from there on goes up again.
+        """Begin a new term: everything that is open from interval `first` on goes up again.
 
-        The worker seals from interval `begun` on; None: from `first`.
+        Args:
+            number: of the member on the roster of this term.
+            epoch: of the term.
+            first: the first interval that the master expects.
+            begun: the first interval that the worker seals, None if that is `first`.
         """
         if self._sealed is None:
             self._sealed = first if begun is None else begun
@@ -116,9 +129,9 @@ class Contributions:
     def _decided_as_it_went_up(
         self, each: SealedContribution, number: int, first: int
     ) -> list[SealedContribution]:
-        """What this term does not expect of us is decided under the number that it went up by.
+        """The part of a range that this term does not expect. It is released when it is closed.
 
-        That may be the same number, where a master did not know the roster of its predecessor.
+        The member's number may be the same, because a master may lack the roster of its predecessor.
         """
         if each.event.stop <= first:
             return [each]
@@ -133,15 +146,19 @@ class Contributions:
         self._backlog.append(each)
 
     def add(self, event: Sealed) -> None:
-        """The worker has sealed a range: it goes up now, or behind what has to go up again."""
+        """The worker has sealed a range. It goes up now, or behind the ranges that go up again.
+
+        Raises:
+            RuntimeError: the member has no number yet.
+        """
         if self.frontier is None:
-            raise RuntimeError("contributing needs a number")
+            raise RuntimeError("a member without a number cannot contribute")
         if self.until is not None:
             event = event.within(event.start, self.until)
         self._closed_unsealed(event, self.frontier)
         if event.stop <= self.frontier:
             return
-        # What lies before is closed, or the worker was begun again and says it again.
+        # The intervals below are closed, or the worker was started again and reports them again.
         event = event.within(self.frontier, END)
         kept = SealedContribution(event, self._number)
         if self._backlog or event.again:
@@ -164,11 +181,11 @@ class Contributions:
         self._sealed = max(self._sealed, event.stop)
 
     def joined(self, event: Sealed) -> Sealed | None:
-        """A range that touches what was said so far; None if what lies between is open or was refused.
+        """The range, extended so that it touches the last one; None if it is refused.
 
-        A worker that begins behind the first interval of a term, or has closed ranges of another version to
-        say, leaves a gap. Once the gap is closed no interval waits for it, and the member says that it is
-        empty.
+        A worker that begins behind the first interval of a term leaves a gap, and so does one that reports
+        closed ranges of another version. While the gap is open, a contribution for it may still come, so the
+        range behind the gap is refused. After the gap is closed, the member contributes nothing for it.
         """
         if self.frontier is not None and event.start > self.frontier:
             if self._closed is None or event.start > self._closed:
@@ -183,20 +200,20 @@ class Contributions:
 
     @safeguard("refused-again:range")
     def _is_behind_refused(self, start: int) -> bool:
-        """Whether a refused range lies before: both go up when the worker says them again.
+        """Whether a refused range lies before this interval. The worker then reports both of them again.
 
         A later term may begin behind the refused range, and expect the next one. If that went up, the worker
-        would not be begun again, and nothing would settle the refused range.
+        would not be started again, and the refused range would be in no bucket.
         """
         return self._missed is not None and start > self._missed
 
     @safeguard("refused-again:revision")
     def was_refused(self, interval: int) -> bool:
-        """Whether the worker has to say an interval again, with the revisions that it has made of it."""
+        """Whether the worker must report an interval again. It then reports its revisions as well."""
         return self._missed is not None and interval >= self._missed and not self.has(interval)
 
     def can_catch_up(self) -> bool:
-        """Whether what was refused may go up now, if the worker says it again; true once."""
+        """Whether the worker shall report the refused ranges again, because the gap is closed; true once."""
         if self._missed is None or self._closed is None or self._closed < self._missed:
             return False
         self._missed = None
@@ -204,15 +221,15 @@ class Contributions:
 
     @property
     def undecided(self) -> int | None:
-        """The first interval that was not released, or was never sealed; None before there is a number."""
+        """The first interval that is not released or was not sealed, None before the first number."""
         return self._kept[0].event.start if self._kept else self._sealed
 
     def has(self, interval: int) -> bool:
-        """Whether an interval is open here."""
+        """Whether an interval is sealed and not released."""
         return any(each.event.start <= interval < each.event.stop for each in self._kept)
 
     def revise(self, event: Revised) -> bool:
-        """An interval's contribution is another now; False if it is not open here."""
+        """Replace the contribution of an interval; return False if `has` is false for it."""
         for kept in reversed(self._kept):
             if kept.event.start <= event.interval < kept.event.stop:
                 kept.event = kept.event.revised(event)
@@ -224,7 +241,7 @@ class Contributions:
         return False
 
     def release(self, closed: int) -> list[SealedContribution]:
-        """Everything below `closed` is closed: the ranges that are not open any more, oldest first."""
+        """Everything below `closed` is closed. Return the ranges that are not open any more, oldest first."""
         self._closed = closed
         done = []
         while self._kept and self._kept[0].event.stop <= closed:
@@ -232,9 +249,9 @@ class Contributions:
         return done
 
     def rewind(self, at: int) -> None:
-        """What was evaluated from interval `at` on is no part of the job any more: it comes again.
+        """Drop what was sealed from interval `at` on, because another version evaluates it again.
 
-        Only before a new term: in this one it may have gone up.
+        Called before a new term begins, because the ranges may have gone up in the present one.
         """
         for queue in (self._kept, self._backlog):
             while queue and queue[-1].event.start >= at:
@@ -272,7 +289,7 @@ class Contributions:
         kept.sent = True
 
     def _send_range(self, event: Sealed, start: int, stop: int) -> None:
-        """Contribute [start, stop) of a range, each revision in it by itself."""
+        """Contribute [start, stop) of a range, and each revision in it by itself."""
         if self.until is not None:
             stop = min(stop, self.until)
         coverage = bitmap_of(1 << self._number)

@@ -15,11 +15,11 @@ are in exactly one of these states:
 If an interval was closed without the contribution, its records are `expired`. If a revision came too late
 for the record, the records that it added are `late_dropped`. Records of intervals for which the member has
 had no number are `expired` when they are sealed, and the member never contributes them. An earlier master may
-have expected other intervals below the member's present first one, and its roster may be lost: they are
-closed and decided, like what went up then.
+have expected other intervals below the member's present first one, and its roster may be lost. These
+intervals are decided when they are closed, by the numbers of the newest roster (`numbers`).
 
 Invariants: contributions are settled in the order of their intervals, each once, also across restarts; counts
-are placed only with a contribution that never went up; what a worker says again changes nothing.
+are placed only with a contribution that never went up; a report that a worker repeats changes nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Counts = tuple[int, ...]
 
 
 class LedgerState(msgspec.Struct, array_like=True):
-    """What must be known after a restart.
+    """The part of the ledger that a restarted agent needs.
 
     Attributes:
         incarnation: of the job.
@@ -139,7 +139,7 @@ class Ledger:
     # -- what goes up ----------------------------------------------------------------------------------
 
     def on_roster(self, given_in: GivenIn) -> None:
-        """Numbers that were given in other epochs than this roster names decide nothing while it is in force.
+        """Take the epochs of a roster's numbers. Numbers of other epochs decide nothing under this roster.
 
         A later roster may have them again.
         """
@@ -166,10 +166,10 @@ class Ledger:
         return min((first for first, _ in self.state.numbers), default=END)
 
     def remade(self, event: Sealed) -> Difference:
-        """The worker has sealed a range that it has never sealed by the version of its intervals.
+        """The worker has sealed a range for the first time by the version of its intervals.
 
-        What went up with an interval of it went up by another version, and is no part of the job: if there is
-        nothing now that it could go up with, it is pending again.
+        Corrections may have gone up with an interval of the version before, which was annulled. They go up
+        with the new contribution of this interval. If there is none, they are pending again.
         """
         there = {each.interval for each in event.parts[0]}
         void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
@@ -183,7 +183,7 @@ class Ledger:
     def sealed(self, event: Sealed, first: int) -> tuple[Sealed, Difference]:
         """The range as it goes up, as far as this member has had a number.
 
-        A worker that is begun again says again what it has said: it goes up with what went up with it before.
+        A worker that is started again repeats its reports. They go up with the same corrections as before.
 
         Args:
             event: what the worker has sealed.
@@ -219,7 +219,7 @@ class Ledger:
         )
 
     def rewound(self, at: int) -> None:
-        """What was evaluated from interval `at` on, which is open, is no part of the job any more."""
+        """Forget the open intervals from `at` on, because another version evaluates them again."""
         for interval in [each for each in self._added if each >= at]:
             del self._added[interval]
         for interval in [*self._undecided.irange(at)]:
@@ -246,15 +246,18 @@ class Ledger:
                 return None, self._too_late(event)
         self.state.received = max(self.state.received, event.seq)
         added = self._added.setdefault(event.interval, [])
-        if all(rev != event.rev for rev, _ in added):  # a worker that was begun again says it again
+        if all(rev != event.rev for rev, _ in added):  # a worker that was started again repeats it
             added.append((event.rev, event.added))
         return event if is_open and not event.again else None, SAME
 
     def _revise(self, event: Revised, *, had_nothing: bool) -> bool:
-        """A closed contribution is another now; False if it is not here.
+        """Replace a closed contribution; return False if it is not here.
 
-        `had_nothing`: all that it counts came late. Of an interval without records nothing was kept when it
-        was closed; what a restart says of it is this revision, which is settled as any other.
+        Args:
+            event: the revision.
+            had_nothing: all records of the interval came late. The ledger keeps nothing of a closed interval
+                without records, so a restarted agent learns of it by this revision, which is settled as any
+                other.
         """
         ((counted,), *_), payloads = event.parts, tuple(each.payload for (each,) in event.parts)
         item = self._undecided.get(event.interval)
@@ -324,10 +327,10 @@ class Ledger:
         return replace(self._corrected(corrections), left_out=tuple(left_out), settled=settled, other=other)
 
     def released(self, closed: int) -> tuple[int, Difference]:
-        """The interval below which nothing is needed, if everything below `closed` is closed.
+        """The interval below which the worker may discard everything, if all below `closed` is closed.
 
-        Of everything below it is known what became of it; a restart may hear so again. An interval that was
-        annulled, and closed before the worker had made it again, is not settled.
+        All contributions below it are settled. Corrections that went up with an interval that was annulled,
+        and closed before the worker made it again, are pending again.
         """
         floor = min(closed, self._undecided.keys()[0]) if self._undecided else closed
         self.state.settled = max(self.state.settled, floor)
@@ -337,7 +340,7 @@ class Ledger:
 
     @property
     def undecided(self) -> int:
-        """Closed intervals whose outcome is not known yet."""
+        """The number of closed intervals whose outcome is not known yet."""
         return len(self._undecided)
 
     @property
@@ -347,7 +350,7 @@ class Ledger:
         return number, tuple(at for at, item in self._undecided.items() if self._decides(item) == number)
 
     def stored(self) -> bytes:
-        """What the ledger of the next boot begins with."""
+        """The state that the ledger of the next boot reads."""
         return _PACK.encode(msgspec.structs.replace(self.state, placed=tuple(sorted(self._placed.items()))))
 
     def _corrected(self, corrections: Sequence[Counts]) -> Difference:
@@ -367,7 +370,7 @@ class Ledger:
 
 
 def _moved(counts: Counts, to: int) -> Counts:
-    """These counts, with what was contributed in another bucket."""
+    """These counts, with the contributed records in another bucket."""
     found = list(counts)
     found[to] += found[CONTRIBUTED]
     found[CONTRIBUTED] = 0
@@ -375,7 +378,7 @@ def _moved(counts: Counts, to: int) -> Counts:
 
 
 def _read(stored: bytes, incarnation: str) -> LedgerState:
-    """The state of this incarnation; an empty one if another is stored, or none that can be read."""
+    """The stored state; an empty one if it is of another incarnation, or damaged."""
     try:
         found = _UNPACK.decode(stored) if stored else LedgerState(incarnation)
     except UNREADABLE:

@@ -1,9 +1,11 @@
 """One agent's part in one job: its number, its worker, its contributions.
 
-Owns the way from what the worker seals to what goes up the trees. Evaluates nothing and closes nothing.
+Owns the way from the reports of the worker to the contributions that go up the trees. Evaluates nothing and
+closes nothing.
 
-Invariants: nothing is contributed before the number is known, nothing below the interval the roster names, no
-interval twice and none left out; what is said carries the epoch of the newest roster.
+Invariants: the member contributes nothing before it has a number, and nothing below the first interval that
+the roster names; it contributes each later interval once in a term; its messages carry the epoch of the
+newest roster.
 
 Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up").
 """
@@ -48,19 +50,19 @@ from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 
 PENDING_MAX = 64
-"""Sealed ranges kept until the number is known; then the worker has to wait."""
+"""Sealed ranges that wait for a number. If there are more, the worker pauses."""
 
 
 class Member:
     """Works on one job at this agent.
 
     Args:
-        context: clock and way out.
-        manifest: the job.
-        plan: of its text.
-        master: who leads it, as far as known.
+        context: clock and effects.
+        manifest: of the job.
+        plan: of the job's text.
+        master: the agent that leads the job, as far as this agent knows.
         epoch: of that master.
-        copy_store: what this agent keeps for other members.
+        copy_store: the contributions that this agent keeps for other members.
         ledger: as an earlier boot stored it, b"" if there is none.
     """
 
@@ -104,7 +106,7 @@ class Member:
         return self.manifest.job_id
 
     def begin(self, start: int) -> None:
-        """Start the worker; a founding member need not wait for its number."""
+        """Start the worker. A founding member does not wait for its number."""
         if self.start is None:
             self.start = start
             self._start_worker()
@@ -112,34 +114,40 @@ class Member:
     def _start_worker(self) -> None:
         if self.start is not None:
             stages = evaluations(self.stages)
-            # Where the first version begins says what is closed: the worker does not make it again.
+            # The start of the first version tells the worker which intervals are closed.
             alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
             begun = self._worker_generations.next()
             self._context.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
 
     @property
     def frontier(self) -> int | None:
-        """One past the last interval that has gone up, None before the first."""
+        """One past the last interval that goes up, None before the first term."""
         return self.contributions.frontier
 
     @property
     def has_left(self) -> bool:
-        """Whether everything that was expected of this agent is closed."""
+        """Whether all intervals that are expected of this agent are closed."""
         if not self.requests.leaving or self.entry is None or self.entry.until is None:
-            return False  # who has no number may be given one any moment: the master says that it has not
+            return False  # the master may just give a number to an agent that has none
         return self.closed is not None and self.closed >= self.entry.until
 
     @property
     def _holds_back(self) -> bool:
-        """What is sealed cannot be contributed yet: no number, or no last interval."""
+        """Whether sealed ranges wait, because the member has no number, or leaves without a last interval."""
         return self.entry is None or (self.requests.leaving and self.entry.until is None)
 
-    # -- what the master says --------------------------------------------------------------------------
+    # -- messages of the master ------------------------------------------------------------------------
 
     def roster(self, terms: Terms, *, meant: bool = True) -> RosterAck | None:
-        """Take the master's terms; the acknowledgement, or None if we are not on the roster.
+        """Take the terms of a master.
 
-        `meant`: the newest version wants an agent with our labels; if not, the roster says how long we stay.
+        Args:
+            terms: with the roster.
+            meant: whether the newest version wants an agent with our labels. If not, the agent leaves the job
+                after the interval that the roster names.
+
+        Returns:
+            The acknowledgement, None if the agent is not on the roster.
         """
         if (terms.epoch, terms.version) < (self.epoch, self.version) or terms == self.terms:
             return self._acknowledgement()
@@ -178,13 +186,13 @@ class Member:
             self.contributions.rewind(at)
             self.ledger.rewound(at)
             self.copy_sender.rewind(at)
-            self._settle_closed()  # ranges that now end where intervals are open
+            self._settle_closed()  # the rewind may have cut ranges down to closed intervals
             self._start_worker()
 
     def _begin_again(self, entry: RosterEntry) -> None:
-        """Under a new number or a new master everything that is open is contributed again.
+        """Contribute everything that is open again, under a new number or to a new master.
 
-        The trees forget what was contributed in an earlier epoch.
+        The trees forget the contributions of an earlier epoch.
         """
         start = self._first_of(entry)
         first = start if self.closed is None else max(start, self.closed)
@@ -205,7 +213,7 @@ class Member:
     @property
     @safeguard("counted-before-the-start:begun")
     def begun(self) -> int:
-        """The first interval that may still go up, as far as is known before there is a number."""
+        """The first interval that the member may contribute, as far as it is known without a number."""
         return max(FIRST if self.start is None else self.start, self.ledger.state.pre_start)
 
     def _acknowledgement(self) -> RosterAck | None:
@@ -240,7 +248,7 @@ class Member:
             self.accounting.take(self.ledger.closed(done.event))
 
     def _freed(self) -> None:
-        """The worker may forget what is closed and settled, once it has said what it has from before."""
+        """Release the closed and settled intervals, after the worker has reported those of its frame log."""
         undecided = self.contributions.undecided
         if self.closed is not None and undecided is not None and self._received:
             floor, difference = self.ledger.released(min(self.closed, undecided))
@@ -261,7 +269,7 @@ class Member:
         for tree in self.manifest.trees:
             self._context.emit(Unsubscribe(tree))
 
-    # -- what the worker says --------------------------------------------------------------------------
+    # -- reports of the worker -------------------------------------------------------------------------
 
     def sealed(self, event: Sealed) -> None:
         if event.incarnation != self.manifest.incarnation:
@@ -277,15 +285,15 @@ class Member:
 
     @safeguard("annulled-below-the-first")
     def _stands(self, event: Sealed) -> Sealed:
-        """The intervals of a range that no version annuls of which its worker does not know.
+        """The part of a worker's report that no change has annulled which the worker has missed.
 
-        A later worker reads the records of the others again.
+        A later worker reads the records of the annulled intervals again.
         """
         stands = self._worker_generations.stands_until(event.begun)
         return event.within(event.start, max(event.start, stands))
 
     def _contribute(self, event: Sealed) -> None:
-        """What is sealed goes up, as far as it was evaluated by the version of its intervals (D-16)."""
+        """Contribute the part of a range that the version of its intervals has evaluated (D-16)."""
         open_from = event.start if self.closed is None else max(event.start, self.closed)
         stop = self._valid_until(event, open_from, event.stop)
         if stop < event.stop:
@@ -299,20 +307,20 @@ class Member:
             up, difference = self.ledger.sealed(joined, self._first_of(self.entry))
             self.accounting.take(difference)
             self.contributions.add(up)
-            self._settle_closed()  # what was closed before it was sealed
+            self._settle_closed()  # intervals may have been closed before they were sealed
 
     def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
         stands = self._worker_generations.stands_until(event.begun)
         return valid_until(self.stages, event.evaluated, start, min(stop, stands))
 
     def revised(self, event: Revised) -> None:
-        """Records came late for what the worker has sealed (D-12)."""
+        """Take a revision of a sealed interval, for which records came late (D-12)."""
         if event.incarnation != self.manifest.incarnation:
             return
         at = event.interval
         if self._valid_until(event, at, at + 1) <= at:
             self._context.stats["control.other_version"] += 1
-            return  # its records are in what the other version makes of the interval
+            return  # the worker of the other version reads its records again
         waits = [place for place, each in enumerate(self._pending) if each.start <= at < each.stop]
         if not waits and self.contributions.was_refused(at):
             return
@@ -320,11 +328,11 @@ class Member:
         up, difference = self.ledger.revised(event, is_open=is_open)
         self.accounting.take(difference)
         if up is not None and not self.contributions.revise(up):
-            for place in waits:  # what is placed with it is added when it goes up
+            for place in waits:  # the ledger adds corrections when the range goes up
                 self._pending[place] = self._pending[place].revised(event)
 
     def verify(self, asker: Contact, message: Verify) -> None:
-        """The master wants an interval computed again."""
+        """Compute an interval again for the master."""
         if message.manifest.incarnation == self.manifest.incarnation and self.entry is not None:
             self.rechecks.verify(asker, message, self.entry.number)
 
@@ -332,7 +340,7 @@ class Member:
         self._context.send(self.master, Report(self.job, self._context.name, event.samples, event.error))
 
     def _hold(self, paused: bool) -> None:
-        """The worker reads unless the job is paused or too much waits for our number."""
+        """Pause the worker while the job is paused, or while too many ranges wait for a number."""
         self.paused = paused
         held = paused or len(self._pending) >= PENDING_MAX
         if held != self._held and self.start is not None:

@@ -1,8 +1,8 @@
-"""What a member asks its master about its place on the roster: for a number, for what it missed, for its end.
+"""The requests of a member about its place on the roster: for a number, for a missed roster, for its end.
 
-Owns when these requests are sent, and sent again. What the roster says is the member's to take.
+Owns when these requests are sent, and sent again. The member itself takes the roster that answers them.
 
-Invariants: a member without a number asks for one until it has one; one that leaves asks for nothing but its
+Invariants: a member without a number asks for one until it has one; a member that leaves asks only for its
 last interval, until nothing is expected of it (D-14).
 """
 
@@ -18,23 +18,23 @@ from elfmesh.control.protocol.messages import Enroll, Leaving
 from elfmesh.machine import Contact
 
 ENROLL_S = 2.0
-"""When a member without a number asks its master (again)."""
+"""How long a member without a number waits before it asks its master, and between two requests."""
 
 CHECK_S = 30.0
-"""How often a member asks whether it has missed anything (D-16)."""
+"""How often a member asks whether it has missed a roster (D-16)."""
 
 LEAVE_AGAIN_S = 1.0
 
 
 class RosterApplicant(Protocol):
-    """What the requests say of a member.
+    """The part of a member that its requests contain.
 
     Attributes:
-        manifest: its job.
-        master: who leads it, as far as known.
+        manifest: of its job.
+        master: the agent that leads the job, as far as the member knows.
         epoch: of the newest roster.
         version: of the newest roster.
-        entry: its own on that roster.
+        entry: the entry of the member on that roster, None if it has none.
     """
 
     manifest: Manifest
@@ -45,17 +45,17 @@ class RosterApplicant(Protocol):
 
     @property
     def begun(self) -> int:
-        """The first interval of which it may still contribute something."""
+        """The first interval that the member may still contribute."""
         ...
 
     @property
     def frontier(self) -> int | None:
-        """One past the last interval that has gone up, None before the first."""
+        """One past the last interval that goes up, None before the first term."""
         ...
 
     @property
     def has_left(self) -> bool:
-        """Whether everything that was expected of this agent is closed."""
+        """Whether all intervals that are expected of the member are closed."""
         ...
 
 
@@ -63,8 +63,8 @@ class RosterRequests:
     """Sends the requests of one member.
 
     Args:
-        context: clock and way out.
-        member: of whom they are.
+        context: clock and effects.
+        member: the member that sends them.
 
     Attributes:
         leaving: whether the member asks for a last interval.
@@ -90,10 +90,9 @@ class RosterRequests:
         return Enroll(job, incarnation, me, member.epoch, member.version, member.begun)
 
     def leave(self) -> None:
-        """Ask the master for a last interval, again until nothing is expected of us (D-14).
+        """Ask the master for a last interval, repeatedly until nothing is expected of the member (D-14).
 
-        What is sealed meanwhile waits: beyond that interval no record would have it, and it would count as
-        lost.
+        Ranges that are sealed meanwhile wait, because no record beyond the last interval would have them.
         """
         self.leaving = True
         if self._stopped or self._member.has_left:
@@ -106,7 +105,7 @@ class RosterRequests:
             self._member.epoch,
             FIRST if frontier is None else frontier,
         )
-        # Now by the tree's root, which may not lead any more, now by whom we know.
+        # Alternate between the root of the tree, which may not lead any more, and the known master.
         if self._by_route:
             self._context.route(manifest.job_id, leaving)
         else:

@@ -1,11 +1,12 @@
-"""Which of a job's workers at this agent has said something, and how much of it still stands.
+"""The workers of a job at one agent in the order of their starts, and which of their reports count.
 
-Owns the count of the workers that were asked for, and from where on each change of versions has had intervals
-made again. Between such a change and the first word of the worker that obeys it, what the one before has
-sealed still comes. If the change is taken back meanwhile, it is of the right version and will yet be made
-again: it must not go up, since another contribution would have its name (D-7).
+Owns the number of each worker, and the first interval that each change of versions annuls. Until the worker
+that obeys a change has started, reports of the one before still arrive. If the change is taken back
+meanwhile, these reports are of the right version, but the later worker makes their intervals again. They must
+not go up, because two contributions would have one name (D-7).
 
-Invariants: what is void is said again, or made again, by a worker that was asked for later.
+Invariant: a worker that was started later reports again, or makes again, every interval of a report that does
+not count.
 """
 
 from __future__ import annotations
@@ -16,25 +17,31 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.interval_map import END
 
 CHANGES_MAX = 64
-"""Changes that are remembered; nothing stands of what a worker says that has missed more."""
+"""Changes that are remembered. No report of a worker that has missed more of them counts."""
 
 
 class WorkerGenerations:
-    """The workers of one job at one agent, in the order in which they were asked for."""
+    """See the module."""
 
     def __init__(self) -> None:
         self._count = 0
         self._changes: deque[tuple[int, int]] = deque(maxlen=CHANGES_MAX)
 
     def next(self) -> int:
+        """The number of a worker that is started now."""
         self._count += 1
         return self._count
 
     def changed(self, at: int) -> None:
+        """A change of versions annuls the intervals from `at` on."""
         self._changes.append((self._count, at))
 
     def stands_until(self, begun: int) -> int:
-        """What a worker says stands below this interval; `begun`: its number, 0 for the newest."""
+        """The interval below which the reports of a worker count.
+
+        Args:
+            begun: the worker's number, 0 for the newest.
+        """
         if not begun or begun == self._count:
             return END
         missed = [at for count, at in self._changes if begun <= count]
