@@ -151,16 +151,15 @@ class Requests:
         del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
-        notified, _ = self._read(message, payload)
-        refused = waiting.looks and notified is not None and notified.get("outcome") == REFUSED
+        body, data = self._read(message, payload)
+        refused = waiting.looks and body is not None and body.get("outcome") == REFUSED
         if message.status == AGAIN or refused:
             waiting.token = self._context.token()
-            waiting.seen = str((notified or {}).get("seen") or waiting.seen)
+            waiting.seen = str((body or {}).get("seen") or waiting.seen)
             self._open[waiting.token] = waiting
             self._send(waiting)
             return
         waiting.over.cancel()
-        body, data = self._read(message, payload)
         if body is None:
             self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
         else:
@@ -194,20 +193,16 @@ class Requests:
 
         def late() -> None:
             notified.append(True)
-            members = self._member_host.members.values()
             paused = dict.fromkeys(self._member_host.votes_on(), False)
-            paused |= {each.manifest.qualified: each.paused for each in members}
+            paused |= {each.manifest.qualified: each.paused for each in self._member_host.members.values()}
             jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
             body = {"agent": self._context.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
             self._reply(event.token, OK, body)
 
         notified: list[bool] = []
-        try:
-            wait = event.body.get("wait")
-            wait_s = seconds(LEAVE_WAIT_S if wait is None else wait, LEAVE_WAIT_S)
-        except (TypeError, ValueError):
-            wait_s = LEAVE_WAIT_S
-        over = self._context.after(wait_s, late)
+        wait = event.body.get("wait")
+        wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
+        over = self._context.after(min(max(0.0, wait_s), LEAVE_WAIT_S), late)  # in this order NaN is 0
         self._member_host.leave(left)
 
     # -- verbs -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.revisions import WAIT_S
-from elfmesh.control.jobs.records import FIRST, ResultRecord
+from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.protocol.events import Finalised
 from tests.control.closing.rig import START, ClosingRig
@@ -251,10 +251,10 @@ def test_open_sessions_give_an_interval_without_records_a_record() -> None:
     ("state", "payload", "ordered"),
     [("FINAL", b"x", True), ("FINAL", b"", False), ("SKIPPED", b"x", False), ("FINAL_PARTIAL", b"x", True)],
 )
-def test_rows_are_ordered_where_a_record_has_any(state: str, payload: bytes, ordered: bool) -> None:
+def test_rows_are_ordered_where_a_record_has_any(state: State, payload: bytes, ordered: bool) -> None:
     rig = Rig()
     rig.contribute(BOTH, payload)
-    decision = Decision(START, START + 1, True, BOTH, 0, state)  # type: ignore[arg-type]
+    decision = Decision(START, START + 1, True, BOTH, 0, state)
     record, order = rig.source.make(decision, 4)
     assert (record.state, record.rev) == (state, 4)
     assert (order is not None) == ordered

@@ -40,8 +40,8 @@ def test_a_mark_tells_of_the_closed_intervals_only() -> None:
     assert lacking.notified(12) == (10, (), ())
     assert lacking.notified(14) == (10, (lack(12, 14, 0b10),), ())
     assert lacking.notified(15) == (10, (lack(12, 15, 0b10),), ())
-    told = (lack(12, 15, 0b10), lack(15, 16, 0b11))
-    assert lacking.notified(16) == (10, told, (Revisions(15, ((0, 2),)),))
+    expected = (lack(12, 15, 0b10), lack(15, 16, 0b11))
+    assert lacking.notified(16) == (10, expected, (Revisions(15, ((0, 2),)),))
 
 
 def test_an_interval_without_revisions_is_not_told_of() -> None:
@@ -107,7 +107,7 @@ class Question:
         page = read.pop("page", encode_page(records))
         self.context.answer(asked.token, LogRead(asked.token, page, following, **read))
 
-    def told(self) -> list[Fates]:
+    def notified(self) -> list[Fates]:
         sent = [effect for effect in self.context.out if isinstance(effect, Send)]
         assert all(effect.to == MEMBER for effect in sent)
         return [effect.message for effect in sent if isinstance(effect.message, Fates)]
@@ -127,7 +127,7 @@ def test_a_record_says_whether_a_contribution_is_inside_and_in_which_revision() 
     question = Question(9, 3, 5, 3, 7)
     assert question.reads() == [(3, 10)]
     question.answer(record(3), record(5, 0b10), record(7, 0b01, revs=((0, 5), (1, 3))), record(9, 0b11))
-    assert question.told() == fates((3, 7), (5, 9), revs=(1, 3))
+    assert question.notified() == fates((3, 7), (5, 9), revs=(1, 3))
 
 
 def test_of_open_intervals_nothing_is_said() -> None:
@@ -135,7 +135,7 @@ def test_of_open_intervals_nothing_is_said() -> None:
     question = Question(7, 8, closed=8)
     assert question.reads() == [(7, 8)]
     question.answer(record(7))
-    assert question.told() == fates((7,))
+    assert question.notified() == fates((7,))
 
 
 @pytest.mark.parametrize(("expired", "outside", "unknown"), [(None, (4,), ()), (3, (4,), ()), (4, (), (4,))])
@@ -144,47 +144,47 @@ def test_an_interval_without_a_record_lacks_the_member_unless_its_record_is_expi
 ) -> None:
     question = Question(4)
     question.answer(expired=expired)
-    assert question.told() == fates((), outside, unknown)
+    assert question.notified() == fates((), outside, unknown)
 
 
 def test_of_damaged_intervals_the_outcome_is_unknown_whatever_their_record_says() -> None:
     question = Question(3, 4, 5, 6)
     question.answer(record(3), record(5), record(6), lost=((4, 5),))
-    assert question.told() == fates((3, 6), (), (4, 5))
+    assert question.notified() == fates((3, 6), (), (4, 5))
 
 
 def test_behind_a_hole_in_the_log_nothing_is_said_yet() -> None:
     question = Question(3, 5, 9)
     question.answer(record(3), following=4, hole=(5, 8))
-    assert question.told() == fates((3,))
+    assert question.notified() == fates((3,))
     question = Question(3, 5)
     question.answer(record(3), record(5), hole=(6, 8))
-    assert question.told() == fates((3, 5)), "the hole is behind all that was asked"
+    assert question.notified() == fates((3, 5)), "the hole is behind all that was asked"
 
 
 def test_a_long_log_is_read_page_by_page() -> None:
     question = Question(3, 9)
     question.answer(record(3), following=4)
-    assert question.told() == []
+    assert question.notified() == []
     assert question.reads() == [(4, 10)]
     question.answer(record(9), following=10)
-    assert question.told() == fates((3, 9))
+    assert question.notified() == fates((3, 9))
 
 
 def test_an_answer_that_needs_too_many_pages_says_what_is_known_so_far() -> None:
     question = Question(0, PAGES_MAX, 1000, closed=2000)
     for index in range(PAGES_MAX):
-        assert question.told() == []
+        assert question.notified() == []
         question.answer(record(index), following=index + 1)
     assert question.reads() == []
-    assert question.told() == fates((0,))
+    assert question.notified() == fates((0,))
 
 
 @pytest.mark.parametrize("read", [{"error": "the disk is gone"}, {"page": b"rubbish"}])
 def test_a_log_that_cannot_be_read_gives_no_answer(read: dict[str, Any]) -> None:
     question = Question(3)
     question.answer(**read)
-    assert (question.told(), question.reads()) == ([], [])
+    assert (question.notified(), question.reads()) == ([], [])
     assert question.context.stats["control.malformed"] == ("page" in read)
 
 

@@ -37,14 +37,14 @@ class Rig:
     def number(self) -> None:
         self.member.entry = RosterEntry(0, self.context.me, "m")
 
-    def said(self, until: float) -> list[tuple[str, Message]]:
+    def requested(self, until: float) -> list[tuple[str, Message]]:
         """What is routed to the job, or sent to its master, until then."""
         run(self.context, until)
         out, self.context.out = self.context.out, []
-        return list(_said(out))
+        return list(_requests_of(out))
 
 
-def _said(out: list[Effect]) -> Iterator[tuple[str, Message]]:
+def _requests_of(out: list[Effect]) -> Iterator[tuple[str, Message]]:
     for effect in out:
         if isinstance(effect, Route):
             assert effect.key == JOB
@@ -58,25 +58,25 @@ def test_a_member_enrols_with_the_roster_that_it_knows_and_where_its_worker_bega
     rig = Rig()
     rig.requests.enroll()
     participant = Participant(rig.context.me, rig.context.name)
-    assert rig.said(0.0) == [("send", Enroll(JOB, "i", participant, 3, 5, 40))]
+    assert rig.requested(0.0) == [("send", Enroll(JOB, "i", participant, 3, 5, 40))]
 
 
 def test_a_member_without_a_number_asks_for_one_until_it_has_one() -> None:
     rig = Rig()
     rig.requests.begin()
-    assert rig.said(ENROLL_S - 0.01) == []
-    assert rig.said(ENROLL_S) == [("route", rig.requests.enrolment())]
-    assert len(rig.said(ENROLL_S + JITTER * ENROLL_S)) == 1
+    assert rig.requested(ENROLL_S - 0.01) == []
+    assert rig.requested(ENROLL_S) == [("route", rig.requests.enrolment())]
+    assert len(rig.requested(ENROLL_S + JITTER * ENROLL_S)) == 1
     rig.number()
-    assert rig.said(CHECK_S - 0.01) == []
+    assert rig.requested(CHECK_S - 0.01) == []
 
 
 def test_a_member_asks_now_and_then_whether_it_has_missed_anything() -> None:
     rig = Rig()
     rig.number()
     rig.requests.begin()
-    assert rig.said(CHECK_S - 0.01) == []
-    checks = rig.said(10 * CHECK_S)
+    assert rig.requested(CHECK_S - 0.01) == []
+    checks = rig.requested(10 * CHECK_S)
     assert 8 <= len(checks) <= 10
     assert set(checks) == {("route", rig.requests.enrolment())}
 
@@ -87,19 +87,19 @@ def test_a_member_that_leaves_asks_its_master_and_the_root_of_the_tree_in_turn()
     rig.member.frontier = 60
     rig.requests.leave()
     leaving = Leaving(JOB, "i", rig.context.me, 3, 60)
-    assert rig.said(0.0) == [("route", leaving)]
-    assert rig.said(LEAVE_AGAIN_S - 0.01) == []
-    asked = rig.said(10 * LEAVE_AGAIN_S)
+    assert rig.requested(0.0) == [("route", leaving)]
+    assert rig.requested(LEAVE_AGAIN_S - 0.01) == []
+    asked = rig.requested(10 * LEAVE_AGAIN_S)
     assert [how for how, _ in asked] == ["send", "route"] * (len(asked) // 2) + ["send"] * (len(asked) % 2)
     assert len(asked) >= 7
     rig.member.has_left = True
-    assert rig.said(100.0) == []
+    assert rig.requested(100.0) == []
 
 
 def test_a_member_that_has_sealed_nothing_leaves_from_the_beginning() -> None:
     rig = Rig()
     rig.requests.leave()
-    ((_, leaving),) = rig.said(0.0)
+    ((_, leaving),) = rig.requested(0.0)
     assert isinstance(leaving, Leaving)
     assert leaving.frontier == FIRST
 
@@ -108,7 +108,7 @@ def test_a_member_that_leaves_asks_for_nothing_else() -> None:
     rig = Rig()
     rig.requests.begin()
     rig.requests.leave()
-    assert {type(message) for _, message in rig.said(5 * CHECK_S)} == {Leaving}
+    assert {type(message) for _, message in rig.requested(5 * CHECK_S)} == {Leaving}
 
 
 def test_a_member_whose_intervals_are_closed_does_not_ask_for_its_end() -> None:
@@ -116,7 +116,7 @@ def test_a_member_whose_intervals_are_closed_does_not_ask_for_its_end() -> None:
     rig.member.has_left = True
     rig.requests.leave()
     assert rig.requests.leaving
-    assert rig.said(100.0) == []
+    assert rig.requested(100.0) == []
 
 
 def test_a_stopped_member_asks_for_nothing() -> None:
@@ -124,7 +124,7 @@ def test_a_stopped_member_asks_for_nothing() -> None:
     rig.requests.begin()
     rig.requests.stop()
     rig.requests.leave()
-    assert rig.said(100.0) == []
+    assert rig.requested(100.0) == []
     assert rig.context.deadline is None
 
 

@@ -108,7 +108,7 @@ def test_the_newest_terms_are_those_of_the_highest_epoch_and_version(
     rig.find(*NEAR[: len(answered)])
     for sender, reported in zip(NEAR, answered, strict=False):
         rig.answer(sender, reported)
-    assert [told for _, told, _ in rig.informed] == [newest]
+    assert [each for _, each, _ in rig.informed] == [newest]
 
 
 def test_silent_agents_are_asked_once_more_and_then_given_up() -> None:

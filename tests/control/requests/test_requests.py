@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from elfmesh import ids
@@ -18,74 +16,26 @@ from elfmesh.control.answers import (
     error_body,
 )
 from elfmesh.control.jobs.records import encode_json
-from elfmesh.control.member.member_host import MemberHost
-from elfmesh.control.protocol.events import ClientRequest, Left, Reply
-from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit, unpack
+from elfmesh.control.protocol.events import Reply
+from elfmesh.control.protocol.messages import Answered, Ask, AskAll
 from elfmesh.control.requests.precondition import LOOK, REFUSED
 from elfmesh.control.requests.requests import (
     ASK_AGAIN_MAX_S,
     ASK_AGAIN_S,
-    LEAVE_WAIT_S,
     LOADING_S,
     OPEN_MAX,
     REQUEST_S,
-    Requests,
 )
 from elfmesh.control.requests.verbs import HUNG_UP
-from elfmesh.machine import Message, Send
-from elfmesh.overlay.events import Route
-from tests.control.contexts import new_context
-from tests.control.member.support import TEXT
-from tests.control.register.support import A, run
+from elfmesh.machine import Send
+from tests.control.register.support import A
+from tests.control.requests.clients import CLIENT, Clients
 
-CLIENT = 77
 HOME, OTHER = ids.job_placements("shop/top", "local")
 
 
-class Rig:
-    """The requests of one agent's clients. What is routed is an event of the test, not of the overlay."""
-
-    def __init__(self) -> None:
-        self.context = new_context(1)
-        self.host = MemberHost(self.context)
-        self.requests = Requests(self.context, self.host)
-
-    def ask(self, verb: str, client: int = CLIENT, **body: Any) -> list[Message]:
-        """What is asked in answer to a client's request."""
-        self.requests.request(ClientRequest(client, verb, body, 5))
-        return self.routed()
-
-    def about(self, verb: str = "describe", job: str = "shop/top", **body: Any) -> Ask:
-        (ask,) = self.ask(verb, job=job, **body)
-        assert isinstance(ask, Ask)
-        return ask
-
-    def routed(self) -> list[Message]:
-        found = []
-        for effect in self.context.out:
-            if isinstance(effect, Route):
-                message = unpack(effect.body)
-                assert not isinstance(message, Ask) or message.job == effect.key
-                found.append(message)
-        self.context.out = [effect for effect in self.context.out if not isinstance(effect, Route)]
-        return found
-
-    def replies(self) -> list[tuple[int, int, dict[str, Any]]]:
-        """Client, status and body of what is answered."""
-        out, self.context.out = self.context.out, []
-        return [(each.token, each.status, each.body) for each in out if isinstance(each, Reply)]
-
-    def answer(self, message: Any, status: int, body: dict[str, Any], data: bytes = b"") -> None:
-        text = encode_json(body)
-        self.requests.answered(Answered(message.token, status, len(text)), text + data)
-
-    def wait(self, until: float) -> list[Message]:
-        run(self.context, until)
-        return self.routed()
-
-
 def test_a_question_about_a_job_goes_to_its_placement_and_the_answer_to_the_client() -> None:
-    rig = Rig()
+    rig = Clients()
     ask = rig.about(job="shop.top")
     assert (ask.verb, ask.job, ask.origin) == ("describe", HOME, rig.context.me)
     rig.answer(ask, OK, {"state": "running"})
@@ -96,7 +46,7 @@ def test_a_question_about_a_job_goes_to_its_placement_and_the_answer_to_the_clie
 
 
 def test_the_data_of_an_answer_goes_to_the_client() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.answer(rig.about("results"), OK, {"next": 5}, b"rows")
     assert [each for each in rig.context.out if isinstance(each, Reply)] == [
         Reply(CLIENT, OK, {"next": 5}, b"rows")
@@ -104,7 +54,7 @@ def test_the_data_of_an_answer_goes_to_the_client() -> None:
 
 
 def test_a_question_is_asked_again_after_growing_pauses_under_the_same_token_and_then_given_up() -> None:
-    rig = Rig()
+    rig = Clients()
     token = rig.about().token
     at, pause = 0.0, ASK_AGAIN_S
     while at + pause < REQUEST_S:
@@ -126,7 +76,7 @@ def test_a_question_is_asked_again_after_growing_pauses_under_the_same_token_and
     ("wait", "over_s"), [(None, 0.0), (0, 0.0), (20, 20.0), ("20", 20.0), (-5, 0.0), (1000, 30.0)]
 )
 def test_a_question_that_may_wait_is_kept_open_for_so_much_longer(wait: object, over_s: float) -> None:
-    rig = Rig()
+    rig = Clients()
     rig.about("results", wait=wait)
     rig.wait(REQUEST_S + over_s - 0.01)
     assert rig.replies() == []
@@ -136,7 +86,7 @@ def test_a_question_that_may_wait_is_kept_open_for_so_much_longer(wait: object, 
 
 @pytest.mark.parametrize("wait", ["soon", "nan", float("nan"), [1], {"s": 1}])
 def test_a_wait_that_is_no_time_is_refused(wait: object) -> None:
-    rig = Rig()
+    rig = Clients()
     assert rig.ask("results", job="shop/top", wait=wait) == []
     ((_, status, body),) = rig.replies()
     assert (status, body["error"]) == (BAD_REQUEST, "wait must be a number of seconds")
@@ -144,7 +94,7 @@ def test_a_wait_that_is_no_time_is_refused(wait: object) -> None:
 
 
 def test_a_job_that_its_placement_does_not_know_is_sought_at_the_other_one() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.answer(rig.about(creator="local"), NOT_FOUND, {"error": "there is no such job"})
     (ask,) = rig.routed()
     assert isinstance(ask, Ask)
@@ -154,7 +104,7 @@ def test_a_job_that_its_placement_does_not_know_is_sought_at_the_other_one() -> 
 
 
 def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.answer(rig.about(), NOT_FOUND, {})
     rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
     (whose,) = rig.routed()
@@ -171,7 +121,7 @@ def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
 
 @pytest.mark.parametrize(("creators", "status"), [([], NOT_FOUND), (["bob", "ann"], CONFLICT)])
 def test_a_name_that_no_creator_or_several_have_is_refused(creators: list[str], status: int) -> None:
-    rig = Rig()
+    rig = Clients()
     rig.answer(rig.about(), NOT_FOUND, {})
     rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
     owners = [{"id": bytes([number]).hex() * 20, "creator": each} for number, each in enumerate(creators)]
@@ -182,18 +132,18 @@ def test_a_name_that_no_creator_or_several_have_is_refused(creators: list[str], 
 
 
 def test_a_deletion_that_was_carried_out_before_is_answered_unless_the_job_lives_elsewhere() -> None:
-    for status, body, told in (
+    for status, body, answered in (
         (NOT_FOUND, {"error": "there is no such job"}, {"state": "deleted", "earlier": True}),
         (OK, {"state": "deleted"}, {"state": "deleted"}),
     ):
-        rig = Rig()
+        rig = Clients()
         rig.answer(rig.about("delete"), OK, {"state": "deleted", "earlier": True})
         rig.answer(rig.routed()[0], status, body)
-        assert rig.replies() == [(CLIENT, OK, told)]
+        assert rig.replies() == [(CLIENT, OK, answered)]
 
 
 def test_a_question_to_a_job_without_a_master_is_asked_again_and_refused_with_the_last_reason() -> None:
-    rig = Rig()
+    rig = Clients()
     ask = rig.about("describe")
     rig.answer(ask, UNAVAILABLE, error_body("the job has no master now", code=69))
     assert rig.replies() == []
@@ -206,7 +156,7 @@ def test_a_question_to_a_job_without_a_master_is_asked_again_and_refused_with_th
 
 
 def test_an_acknowledged_change_is_kept_open_while_agents_load_what_evaluates_jobs() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.about("undo")
     rig.wait(REQUEST_S + LOADING_S - 0.01)
     assert rig.replies() == []
@@ -215,7 +165,7 @@ def test_an_acknowledged_change_is_kept_open_while_agents_load_what_evaluates_jo
 
 
 def test_a_change_without_a_tag_looks_first_and_then_asks_under_another_token() -> None:
-    rig = Rig()
+    rig = Clients()
     look = rig.about("pause")
     assert decode_body(look.body)["seen"] == LOOK
     tag = "0" * 40 + "-i-1"
@@ -235,74 +185,26 @@ def test_a_change_without_a_tag_looks_first_and_then_asks_under_another_token() 
 
 
 def test_a_question_that_changes_nothing_has_no_tag() -> None:
-    assert "seen" not in decode_body(Rig().about().body)
+    assert "seen" not in decode_body(Clients().about().body)
 
 
 def test_a_tag_that_cannot_be_read_is_refused() -> None:
-    rig = Rig()
+    rig = Clients()
     assert rig.ask("pause", job="shop/top", seen="rubbish") == []
     ((_, status, body),) = rig.replies()
     assert (status, body["code"]) == (BAD_REQUEST, 2)
 
 
 def test_a_damaged_answer_is_told_as_one() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.requests.answered(Answered(rig.about().token, OK, 4), b"rubbish")
     ((_, status, body),) = rig.replies()
     assert (status, body["error"]) == (UNAVAILABLE, "the answer came damaged")
-    assert rig.context.stats["control.malformed"] >= 1
-
-
-@pytest.mark.parametrize(
-    ("verb", "body", "text"),
-    [
-        ("fly", {}, "no verb 'fly'"),
-        ("describe", {}, "is not the name of a job"),
-        ("describe", {"job": "a/b/c"}, "is not the name of a job"),
-        ("apply", {}, "apply needs the text of a job"),
-        ("apply", {"text": 7}, "apply needs the text of a job"),
-        ("apply", {"text": TEXT, "creator": 7}, "apply needs the text of a job"),
-        ("apply", {"text": "SELECT 1"}, ""),
-        ("apply", {"text": TEXT, "signed": "rubbish"}, ""),
-        ("apply", {"text": TEXT, "job": "shop/other"}, "this is the text of shop/top, not of shop/other"),
-        ("apply", {"text": TEXT, "seen": "rubbish"}, ""),
-    ],
-)
-def test_a_request_that_cannot_be_read_is_refused_at_once(verb: str, body: dict[str, Any], text: str) -> None:
-    rig = Rig()
-    assert rig.ask(verb, **body) == []
-    ((client, status, found),) = rig.replies()
-    assert (client, status) == (CLIENT, BAD_REQUEST)
-    assert text in found["error"]
-
-
-def test_a_text_is_submitted_to_the_placement_of_its_job_under_a_new_incarnation() -> None:
-    rig = Rig()
-    (first,) = rig.ask("apply", text=TEXT)
-    (second,) = rig.ask("apply", text=TEXT, job="shop/top", creator="ann", dry_run=True)
-    assert isinstance(first, Submit)
-    assert isinstance(second, Submit)
-    assert (first.manifest.job_id, first.manifest.created, first.seen) == (HOME, 5, LOOK)
-    assert (first.update, first.dry_run, second.update, second.dry_run) == (False, False, True, True)
-    assert second.manifest.creator == "ann"
-    assert first.manifest.incarnation != second.manifest.incarnation
-
-
-def test_a_canary_is_another_job_and_no_update() -> None:
-    (submit,) = Rig().ask("apply", text=TEXT, job="shop/top", canary={"zone": "a"})
-    assert isinstance(submit, Submit)
-    assert (submit.manifest.qualified, submit.update) == ("shop/top-canary", False)
-    assert submit.manifest.narrowed == (("zone", "a"),)
-
-
-def test_a_submission_is_repeated_with_the_same_incarnation() -> None:
-    rig = Rig()
-    (first,) = rig.ask("apply", text=TEXT)
-    assert rig.wait(ASK_AGAIN_S) == [first]
+    assert rig.context.stats["control.malformed"] == 1
 
 
 def test_a_client_that_hangs_up_has_its_long_question_dropped() -> None:
-    rig = Rig()
+    rig = Clients()
     ask = rig.about("results", wait=20)
     rig.requests.gone(CLIENT + 1)
     assert rig.routed() == []
@@ -314,20 +216,20 @@ def test_a_client_that_hangs_up_has_its_long_question_dropped() -> None:
 
 
 def test_a_client_that_hangs_up_has_its_change_asked_for_until_it_is_done() -> None:
-    rig = Rig()
+    rig = Clients()
     ask = rig.about("pause")
     rig.requests.gone(CLIENT)
     assert rig.wait(ASK_AGAIN_S) == [ask]
 
 
 def test_a_change_that_no_master_can_make_now_is_refused_at_once() -> None:
-    rig = Rig()
+    rig = Clients()
     rig.answer(rig.about("pause"), UNAVAILABLE, {"error": "the job has no master now"})
     assert [status for _, status, _ in rig.replies()] == [UNAVAILABLE]
 
 
 def test_too_many_requests_at_once_are_refused() -> None:
-    rig = Rig()
+    rig = Clients()
     for client in range(OPEN_MAX):
         rig.ask("describe", client, job="shop/top")
     assert rig.ask("describe", OPEN_MAX, job="shop/top") == []
@@ -336,7 +238,7 @@ def test_too_many_requests_at_once_are_refused() -> None:
 
 
 def test_a_list_is_asked_of_all_agents() -> None:
-    rig = Rig()
+    rig = Clients()
     (ask,) = rig.ask("list")
     assert isinstance(ask, AskAll)
     assert rig.wait(ASK_AGAIN_MAX_S - 0.01) == []
@@ -347,16 +249,16 @@ def test_a_list_is_asked_of_all_agents() -> None:
 
 
 def test_the_agent_itself_says_how_it_is() -> None:
-    rig = Rig()
+    rig = Clients()
     assert rig.ask("health") == []
     ((_, status, body),) = rig.replies()
     assert (status, body["agent"], body["status"]) == (OK, "agent-1", "ok")
 
 
 def test_a_master_of_an_earlier_version_learns_whether_a_client_still_waits() -> None:
-    rig = Rig()
+    rig = Clients()
     open_token = rig.about().token
-    for of, token, status, told in (
+    for of, token, status, answered in (
         (rig.context.me.id, open_token, OK, {"waits": True}),
         (rig.context.me.id, open_token + 1, OK, {"waits": False}),
         (A.id, open_token, NOT_FOUND, {}),
@@ -366,42 +268,6 @@ def test_a_master_of_an_earlier_version_learns_whether_a_client_still_waits() ->
         rig.context.out.clear()
         assert isinstance(sent.message, Answered)
         assert (sent.to, sent.message.token, sent.message.status) == (A, 9, status)
-        assert decode_body(sent.payload) == told
+        assert decode_body(sent.payload) == answered
     rig.requests.on_waits(Ask("waits", HOME, b"rubbish", A, 9))
     assert rig.context.out == []
-
-
-def test_an_agent_without_jobs_leaves_at_once() -> None:
-    rig = Rig()
-    rig.ask("leave")
-    assert [each for each in rig.context.out if isinstance(each, Left)] == [Left()]
-    assert rig.replies() == [(CLIENT, OK, {"agent": "agent-1", "state": "left", "jobs": 0})]
-
-
-@pytest.mark.parametrize(
-    ("wait", "over_s"),
-    [(None, LEAVE_WAIT_S), (5, 5.0), (0, 0.0), (-1, 0.0), (1e9, LEAVE_WAIT_S), ("x", LEAVE_WAIT_S)],
-)
-def test_a_request_to_leave_says_after_a_while_what_the_agent_waits_for(wait: object, over_s: float) -> None:
-    rig = Rig()
-    rig.host.departed = lambda idle: False
-    rig.host.votes_on = lambda: ["shop/top"]
-    rig.ask("leave", wait=wait)
-    rig.wait(over_s - 0.01)
-    assert rig.replies() == []
-    rig.wait(over_s)
-    ((_, status, body),) = rig.replies()
-    assert (status, body["state"]) == (OK, "leaving")
-    assert body["waits_for"] == [{"job": "shop/top", "paused": False}]
-    rig.host.departed = lambda idle: True
-    rig.wait(over_s + 1.0)
-    assert [each for each in rig.context.out if isinstance(each, Left)] == [Left()]
-    assert rig.replies() == [], "it is answered once"
-
-
-def test_a_request_to_leave_that_waits_for_no_number_waits_for_the_intervals() -> None:
-    rig = Rig()
-    rig.host.departed = lambda idle: False
-    rig.ask("leave", wait=float("nan"))
-    rig.wait(LEAVE_WAIT_S)
-    assert len(rig.replies()) == 1
