@@ -21,11 +21,10 @@ UNTESTED = {
         control/closing/ports control/protocol/events control/protocol/fences control/protocol/messages
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
-        control/requests/job_verbs control/requests/verbs control/requests/voting control/jobs/manifest
-        control/jobs/plan control/master/verification control/member/member control/member/member_host
-        control/requests/creation control/requests/dependency_check control/requests/describe
+        control/requests/job_verbs control/requests/verbs control/master/verification control/member/member
+        control/member/member_host control/requests/creation control/requests/describe
         control/requests/handler control/requests/recovery control/requests/version_handler
-        control/requests/why control/upstream/poller
+        control/requests/why
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""
