@@ -22,8 +22,6 @@ UNTESTED = {
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
         control/requests/job_verbs control/requests/verbs control/master/verification control/member/member
-        control/requests/creation control/requests/handler control/requests/recovery
-        control/requests/version_handler
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""

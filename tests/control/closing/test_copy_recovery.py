@@ -1,249 +1,256 @@
-"""A job goes on with other voters when an operator accepts the loss; old voters that come back follow it."""
+"""Contributions of dead members, fetched from the peers that keep them: when they are asked, what counts."""
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
 
-from elfmesh import ids
-from elfmesh.control.closing.eviction import EVICT_S
-from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import generation
+from elfmesh.control.closing.copy_recovery import (
+    ANSWER_S,
+    ASK_MAX_S,
+    ASK_S,
+    FAILURES_MAX,
+    GATHER_S,
+    CopyRecovery,
+    is_sound,
+)
+from elfmesh.control.context import NOT_ROOT_S
+from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.jobs.terms import RosterEntry
-from elfmesh.control.requests.recovery import with_newest_roster
-from tests.control.clicks import BASE, SLIDE
-from tests.control.member.support import Agent
-from tests.control.partition import SplitWorld
-from tests.control.register.support import TERMS, A, B
-from tests.control.register.test_lost_votes import go_on, led, rot, running, voters
-from tests.control.requests.test_no_majority import without_two
+from elfmesh.control.protocol.messages import unpack
+from elfmesh.control.protocol.messages_safety import Keep, Surrender
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import Publish, PublishDone
+from elfmesh.srt.messages import SegmentEntry
+from tests.control.closing.rig import COUNTED, START, ClosingRig
+from tests.control.member.support import TEXT
 
-JOB = ids.job_id("shop/top", "local")
-
-
-def recovered(world: SplitWorld, number: int | None = None) -> dict[str, object]:
-    asked = world.living[0] if number is None else world[number]
-    reply = world.ask(asked, "recover", {"job": "shop/top", "accept_loss": True})
-    assert reply.status == 200, reply.body
-    assert reply.body["state"] == "recovered"
-    return dict(reply.body)
+WITH_COPIES = TEXT.replace("DEADLINE", "REPLICAS 1 DEADLINE")
+IN_TWO_TREES = TEXT.replace("DEADLINE", "PARTITIONS 2 REPLICAS 1 DEADLINE")
+PAST = float("-inf")
 
 
-def one_master(world: SplitWorld) -> None:
-    """No agent ever led the job in an epoch of another, and one agent leads it now."""
-    assert len([agent for agent in world.living if JOB in agent.control.leadership.masters]) == 1
+class Rig(ClosingRig):
+    """A job of three members; the agent is the root of its tree."""
+
+    def __init__(self, text: str = WITH_COPIES, *, is_root: bool = True) -> None:
+        super().__init__(text, members=3)
+        if is_root:
+            self.context.roots[self.manifest.job_id] = None
+
+    @property
+    def recovery(self) -> CopyRecovery:
+        return self.collection.recovery
+
+    def asked_for(self) -> list[Surrender]:
+        """What was multicast since the last call; the multicasts have reached the peers."""
+        sent = [effect for effect in self.context.out if isinstance(effect, Publish)]
+        found = [unpack(effect.body) for effect in sent]
+        self.context.out = [effect for effect in self.context.out if not isinstance(effect, Publish)]
+        for effect in sent:
+            self.context.answer(effect.token, PublishDone(effect.tree, 1, (), 3, effect.token))
+        return [message for message in found if isinstance(message, Surrender)]
+
+    def copy(self, number: int = 1, start: int = START, stop: int = START + 2, **other: object) -> Keep:
+        member = self.book.entries[number].contact.id
+        entry = SegmentEntry(max(start, START), COUNTED, 1)
+        parts = ((entry,),) * len(self.collection.trees)
+        made = Keep(self.manifest.job_id, "i", member, number, start, stop, parts)
+        return replace(made, **other)
+
+    def take(self, copy: Keep, first: int = START) -> int | None:
+        payload = b"x" * sum(entry.size for part in copy.parts for entry in part)
+        return self.recovery.take(copy, payload, first, self.collection.trees)
+
+    def inside(self, interval: int = START) -> list[int]:
+        return [tree.covered(interval) for tree in self.collection.trees]
 
 
-def _away(world: SplitWorld, *, master: bool = True) -> list[str]:
-    """Two of three voters are killed, then the job is recovered; what people call them."""
-    leads = world.master()
-    others = [agent for agent in voters(world) if agent is not leads]
-    gone = [leads, others[0]] if master else others
-    for agent in gone:
-        world.kill(agent)
-    go_on(world, 6, 45.0)
-    recovered(world)
-    go_on(world, 10, 60.0)
-    return sorted(f"agent-{agent.number}" for agent in gone)
+def test_the_peers_of_a_dead_member_are_asked_once_the_others_are_gathered() -> None:
+    rig = Rig()
+    rig.kill(1)
+    assert rig.recovery.ask(0b010, START) == GATHER_S + ANSWER_S
+    rig.kill(2)
+    rig.recovery.ask(0b110, START + 1)
+    assert rig.asked_for() == []
+    rig.wait(GATHER_S)
+    about = (rig.manifest.job_id, "i", rig.context.me, 3)
+    assert rig.asked_for() == [Surrender(*about, 1, START + 1, bitmap_of(0b110))]
 
 
-def _new(world: SplitWorld) -> list[ResultRecord]:
-    """The records of the numbering that began."""
-    return [record for record, _ in world.results(world.living[0], limit=100)]
+def test_a_question_about_one_member_has_no_bitmap() -> None:
+    rig = Rig()
+    rig.kill(1)
+    rig.recovery.ask(0b010, START)
+    rig.wait(GATHER_S)
+    assert [(each.number, each.start, each.members) for each in rig.asked_for()] == [(1, START, b"")]
 
 
-def test_nothing_is_changed_while_a_majority_answers_or_nobody_accepts_the_loss() -> None:
-    world = running()
-    reply = world.ask(world[0], "recover", {"job": "shop/top", "accept_loss": True})
-    assert (reply.status, reply.body["error"]) == (
-        409,
-        "a majority of the agents that vote on the job answers",
-    )
-    world, _ = without_two()
-    reply = world.ask(world.living[0], "recover", {"job": "shop/top"})
-    assert reply.body["state"] == "no majority"
-    assert reply.body["results"] == {"latest": 1000, "voted": 1001}
-    assert reply.body["may_be_lost"]["intervals"] == [1002, None]
-    assert [voter["state"] for voter in reply.body["voters"]].count("does not answer") == 2
-    world.run(30.0)
-    assert led(world) == {}
+@pytest.mark.parametrize(
+    ("text", "overdue", "asks"),
+    [
+        (WITH_COPIES, False, False),
+        (WITH_COPIES, True, True),
+        (TEXT, True, False),
+    ],
+)
+def test_the_copies_of_a_living_member_are_asked_for_after_the_deadline_alone(
+    text: str, overdue: bool, asks: bool
+) -> None:
+    rig = Rig(text)
+    assert (rig.recovery.ask(0b010, START, overdue=overdue) > PAST) is asks
+    rig.wait(GATHER_S)
+    assert len(rig.asked_for()) == asks
 
 
-@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
-@pytest.mark.parametrize("agents", [3, 5])
-def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) -> None:
-    world, gone = without_two(agents, master=master)
-    reported = recovered(world)
-    go_on(world, 40, 60.0)
-    one_master(world)
-    leads = world.master().control.leadership.masters[JOB]
-    assert generation(leads.term.epoch) == 1
-    assert leads.term.manifest.incarnation == reported["recovered"]
-    assert not set(voters(world)) & set(gone)
-    old = [record for record, _ in world.results(world.living[0], incarnation=reported["incarnation"])]
-    found = _new(world)
-    assert [each.index for each in old[:2]] == [1000, 1001]
-    assert len(found) > 10
-    for one, other in pairwise([*old, *found]):
-        assert other.first == one.index + 1, "the new numbering goes on behind the old one"
+def test_a_question_is_repeated_after_pauses_that_double() -> None:
+    rig = Rig()
+    rig.kill(1)
+    asked_at = []
+    for step in range(1, 1500):
+        rig.wait(step * 0.1)
+        rig.recovery.ask(0b010, START)
+        rig.wait(step * 0.1 + GATHER_S)
+        if rig.asked_for():
+            asked_at.append(step * 0.1)
+    pauses = [later - earlier for earlier, later in pairwise(asked_at)]
+    expected = [min(2.0**power * ASK_S, ASK_MAX_S) for power in range(len(pauses))]
+    assert pauses == pytest.approx(expected, abs=0.11)
+    assert len(pauses) >= 7
 
 
-@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
-@pytest.mark.parametrize("agents", [3, 5])
-def test_who_was_a_member_and_is_away_is_missing_until_it_is_back(agents: int, master: bool) -> None:
-    """The new numbering takes over the roster: its records do not say that they are complete (D-10, D-14)."""
-    world = running(agents)
-    gone = _away(world, master=master)
-    without = _new(world)
-    assert without
-    reported = [(each.state, each.agents_in, each.agents_expected, sorted(each.missing)) for each in without]
-    assert reported == [("FINAL_PARTIAL", agents - 2, agents, gone)] * len(without)
-    for agent in world.agents.values():
-        if not agent.alive:
-            world.restart(agent)
-    go_on(world, 20, 60.0)
-    last = _new(world)[-1]
-    assert last.index > without[-1].index
-    assert (last.state, last.agents_in, last.agents_expected) == ("FINAL", agents, agents)
+def test_another_interval_begins_the_pauses_again_and_a_revived_member_is_asked_for_no_more() -> None:
+    rig = Rig()
+    rig.kill(1)
+    for at in (0.0, 10.0, 20.0):
+        rig.wait(at)
+        rig.recovery.ask(0b010, START)
+        rig.wait(at + GATHER_S)
+    rig.asked_for()
+    rig.wait(20.0 + ASK_S)
+    rig.recovery.ask(0b010, START + 1)
+    rig.wait(21.0)
+    assert [each.start for each in rig.asked_for()] == [START + 1]
+    rig.collection.straggler_policy.revive(1)
+    assert rig.recovery.ask(0b010, START + 1) == PAST
 
 
-def test_who_was_a_member_and_stays_away_is_evicted_from_the_new_numbering() -> None:
-    world = running(5)
-    _away(world)
-    world.run(EVICT_S)
-    go_on(world, 20, 60.0)
-    found = _new(world)
-    assert [each.agents_expected for each in (found[0], found[-1])] == [5, 3]
-    assert found[-1].state == "FINAL"
+def test_a_copy_that_is_news_gives_the_peers_their_time_again() -> None:
+    rig = Rig()
+    rig.kill(1)
+    rig.recovery.ask(0b010, START)
+    rig.wait(0.9)
+    assert rig.take(rig.copy()) == START + 2
+    assert rig.recovery.ask(0b010, START) == pytest.approx(0.9 + ANSWER_S)
+    rig.wait(1.5)
+    assert rig.take(rig.copy()) == START + 2
+    assert rig.recovery.ask(0b010, START) == pytest.approx(0.9 + ANSWER_S), "it is here already"
 
 
-def test_the_newest_roster_goes_on_not_the_one_of_the_newest_term() -> None:
-    """Who has only heard of a new master holds an old roster under a new epoch."""
-    entry = RosterEntry(0, A, "a")
-    received = replace(TERMS, epoch=7, version=1, members=(entry,))
-    newer = replace(TERMS, epoch=6, version=2, members=(entry, RosterEntry(1, B, "b")))
-    alien = replace(newer, version=9, manifest=replace(newer.manifest, incarnation="other"), members=())
-    found = with_newest_roster(received, [newer, alien])
-    assert (found.members, found.epoch) == (newer.members, received.epoch)
+def test_a_question_that_could_not_be_asked_is_waited_for_only_so_often() -> None:
+    rig = Rig(is_root=False)
+    rig.kill(1)
+    ready = rig.recovery.ask(0b010, START)
+    for number in range(FAILURES_MAX + 2):
+        rig.wait(rig.context.now + ASK_S)
+        rig.wait(rig.context.now + GATHER_S + NOT_ROOT_S + ASK_S)
+        later = rig.recovery.ask(0b010, START)
+        assert (later > ready) == (number < FAILURES_MAX)
+        ready = later
 
 
-def test_who_has_left_is_not_expected_by_the_new_numbering() -> None:
-    world = running(6)
-    leaver = next(agent for agent in world.living if agent not in voters(world))
-    world.request(leaver, "leave")
-    go_on(world, 6, 30.0)
-    world.kill(leaver)
-    _away(world)
-    assert {each.agents_expected for each in _new(world)} == {5}
+@pytest.mark.parametrize(
+    ("start", "stop", "first", "until"),
+    [
+        (START, START + 2, START, START + 2),
+        (START - 5, START + 2, START, START + 2),
+        (START, START + 2, START + 1, START + 2),
+        (START, START + 2, START + 2, None),
+        (START - 2, START, START, None),
+    ],
+)
+def test_a_copy_counts_from_the_first_open_interval_on(
+    start: int, stop: int, first: int, until: int | None
+) -> None:
+    rig = Rig()
+    assert rig.take(rig.copy(start=start, stop=stop), first) == until
+    assert rig.inside(START + 1) == [0b010 if until else 0]
 
 
-def test_old_voters_that_come_back_follow_the_new_numbering() -> None:
-    world, gone = without_two(5)
-    reported = recovered(world)
-    go_on(world, 20, 20.0)
-    for agent in gone:
-        world.restart(agent)
-    world.run(120.0)
-    one_master(world)
-    assert world.master().control.leadership.masters[JOB].term.manifest.incarnation == reported["recovered"]
-    for agent in gone:
-        member = agent.control.member_host.members.get(JOB)
-        assert member is None or member.manifest.incarnation == reported["recovered"]
+@pytest.mark.parametrize(
+    ("begins", "ends", "counts"),
+    [
+        (START, None, [True, True]),
+        (START + 1, None, [False, True]),
+        (START, START + 1, [True, False]),
+        (START + 2, None, [False, False]),
+        (START, START, [False, False]),
+    ],
+)
+def test_a_copy_counts_where_its_member_is_expected(
+    begins: int, ends: int | None, counts: list[bool]
+) -> None:
+    rig = Rig()
+    copy = rig.copy()
+    old = rig.book.entries[1]
+    rig.book._entries[1] = RosterEntry(1, old.contact, old.name, begins, ends)
+    rig.take(copy)
+    assert [bool(rig.inside(START + at)[0]) for at in range(2)] == counts
 
 
-def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
-    world = running(5)
-    cut = voters(world)[:2]
-    world.split(cut)
-    go_on(world, 6, 45.0)
-    left = next(agent for agent in world.living if agent not in cut and agent in voters_before(world, cut))
-    reported = recovered(world, left.number)
-    go_on(world, 8, 20.0)
-    leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
-    assert len(leading) == 2, "one on each side: the loss that was accepted"
-    assert len({master.term.epoch for master in leading}) == 2
-    world.heal()
-    world.run(120.0)
-    one_master(world)
-    assert world.master().control.leadership.masters[JOB].term.manifest.incarnation == reported["recovered"]
+def test_a_copy_of_another_agent_under_the_number_is_refused() -> None:
+    rig = Rig()
+    assert rig.take(rig.copy(member=b"o" * 20)) is None
+    assert rig.take(replace(rig.copy(), number=9)) is None
+    assert (rig.context.stats["control.misplaced"], rig.inside()) == (2, [0])
 
 
-def voters_before(world: SplitWorld, cut: list[Agent]) -> list[Agent]:
-    """Who votes by what these agents know."""
-    value = cut[0].control.leadership.registers.acceptors.vote(JOB).value
-    assert value is not None
-    return [world.agents[contact.id] for contact in value.value.acceptors]
+def test_a_copy_for_another_number_of_trees_is_refused() -> None:
+    rig = Rig(IN_TWO_TREES)
+    copy = rig.copy()
+    assert rig.take(replace(copy, parts=copy.parts[:1])) is None
+    assert rig.context.stats["control.malformed"] == 1
+    assert rig.take(copy) == START + 2
+    assert rig.inside() == [0b010, 0b010]
 
 
-def test_a_register_of_one_whose_votes_are_lost_is_recovered() -> None:
-    world = running(1)
-    world.kill(world[0])
-    rot(world[0])
-    world.restart(world[0])
-    world.run(45.0)
-    recovered(world)
-    go_on(world, 8, 30.0)
-    assert led(world) == {"shop/top": 1}
-    world.kill(world[0])
-    world.restart(world[0])
-    go_on(world, 10, 30.0)
-    assert led(world) == {"shop/top": 1}
+def test_a_copy_that_another_version_has_evaluated_counts_for_no_member() -> None:
+    rig = Rig()
+    assert rig.take(rig.copy(evaluated=2)) is None
+    assert rig.inside() == [0]
 
 
-@pytest.mark.parametrize("seed", [*range(6), 105, 126])
-def test_recoveries_kills_and_returns_in_any_order_leave_one_master_to_an_epoch(seed: int) -> None:
-    rng = random.Random(seed)
-    world, gone = without_two(rng.choice([3, 4, 5]), master=rng.random() < 0.5)
-    leaders: dict[int, set[bytes]] = {}
-
-    def look(seconds: float) -> None:
-        end = world.now + seconds
-        while world.now < end:
-            world.run(0.05)
-            for agent in world.agents.values():
-                if agent.alive and (leads := agent.control.leadership.masters.get(JOB)) is not None:
-                    leaders.setdefault(leads.term.epoch, set()).add(agent.me.id)
-
-    world.request(rng.choice(world.living), "recover", {"job": "shop/top", "accept_loss": True})
-    look(rng.choice([0.5, 1.5, 5.0]))
-    for agent in gone:
-        world.restart(agent)
-        look(rng.uniform(0.0, 3.0))
-    for agent in list(world.living):
-        agent.seal("clicks", BASE + 9 * SLIDE)
-    look(20.0)
-    victim = rng.choice(world.living)
-    world.kill(victim)
-    look(5.0)
-    world.restart(victim)
-    look(100.0)
-    one_master(world)
-    assert all(len(agents) == 1 for agents in leaders.values()), leaders
+def test_a_copy_counts_in_every_collection_of_its_interval() -> None:
+    rig = Rig()
+    rig.contribute(0b001, b"a")
+    rig.contribute(0b001, b"a", attempt=1)
+    rig.take(rig.copy())
+    assert rig.collection.trees[0].everywhere(START) == 0b011
 
 
-@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
-def test_a_job_is_recovered_as_soon_as_the_list_says_that_it_has_no_majority(master: bool) -> None:
-    """One truth: what is listed without a majority may be recovered, and nothing else."""
-    world = running()
-    leads = world.master()
-    others = [agent for agent in voters(world) if agent is not leads]
-    for agent in [leads, others[0]] if master else others:
-        world.kill(agent)
-    (left,) = world.living
-    left.seal("clicks", 10**18)
+@pytest.mark.parametrize(
+    ("entries", "size", "sound"),
+    [
+        ([(START, 2)], 2, True),
+        ([(START, 2)], 3, False),
+        ([(START, 1), (START + 1, 1)], 2, True),
+        ([(START + 1, 1), (START, 1)], 2, False),
+        ([(START, 1), (START, 1)], 2, False),
+        ([(START - 1, 1)], 1, False),
+        ([(START + 2, 1)], 1, False),
+        ([], 0, True),
+    ],
+)
+def test_a_sound_copy_agrees_with_its_payload_and_its_range(
+    entries: list[tuple[int, int]], size: int, sound: bool
+) -> None:
+    parts = (tuple(SegmentEntry(interval, COUNTED, nbytes) for interval, nbytes in entries),)
+    assert is_sound(Rig().copy(parts=parts), b"x" * size) is sound
 
-    def listed() -> bool:
-        return [row["state"] for row in world.ask(left, "list").body["jobs"]] == ["no majority"]
 
-    for _ in range(400):
-        world.run(0.1)
-        before = listed()
-        reply = world.ask(left, "recover", {"job": "shop/top"})
-        assert reply.status == 200 or not before, reply.body
-        if reply.status == 200:
-            assert listed()
-            return
-    pytest.fail("it is never listed")
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_copy_with_more_buckets_than_there_are_is_not_sound(more: int) -> None:
+    entry = SegmentEntry(START, (1,) * (len(BUCKETS) + more), 0)
+    assert is_sound(Rig().copy(parts=((entry,),)), b"") is not bool(more)

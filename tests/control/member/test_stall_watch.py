@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from elfmesh.control.member.stall_watch import PATIENCE_S, WAITING_AGAIN_S, StallWatch
@@ -46,7 +48,7 @@ def test_a_watch_asks_again_after_a_pause_while_the_interval_stays_open(deadline
     rig.seal(5)
     run(rig.context, 100.0)
     pause_s = max(WAITING_AGAIN_S, rig.patience_s)
-    pauses = [later - earlier for earlier, later in zip(rig.asked, rig.asked[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in pairwise(rig.asked)]
     assert len(pauses) > 10
     assert all(pause_s <= pause <= JITTER * pause_s for pause in pauses)
 

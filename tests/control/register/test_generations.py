@@ -21,12 +21,12 @@ from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.registers import Registers
 from elfmesh.machine import Contact
-from tests.control.closing.test_copy_recovery import one_master, recovered
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld
 from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, Held, context, sent
 from tests.control.register.test_lost_votes import go_on, led, voters
 from tests.control.requests.test_no_majority import without_two
+from tests.control.requests.test_recovery import one_master, recovered
 
 SECOND = 1 << GENERATION_BITS
 """The first epoch of the second generation."""
