@@ -21,7 +21,7 @@ UNTESTED = {
         control/closing/ports control/protocol/events control/protocol/fences control/protocol/messages
     """,
     "tested as a part of its machine in tests/control, whose parts have few files of their own": """
-        control/requests/job_verbs control/requests/verbs control/master/verification control/member/member
+        control/requests/job_verbs control/requests/verbs control/master/verification
     """,
 }
 """Why a module has no test file of its own: the modules without their suffix."""
