@@ -15,10 +15,14 @@ from elfmesh.control.jobs.manifest import (
     split_name,
     updated,
 )
-from elfmesh.errors import ProtocolError
 from tests.control.register.support import MANIFEST
 
 CANONICAL = "1ee328126f910d7a3f74d750f771e28f60d4b94e28637c0e2c1db0432efdcc91"
+
+
+def decoded(data: bytes) -> Manifest:
+    """The manifest in a message."""
+    return msgspec.msgpack.decode(data, type=Manifest)
 
 
 def test_the_canonical_bytes_do_not_change_with_the_release() -> None:
@@ -34,12 +38,12 @@ def test_a_field_that_was_added_later_is_written_where_it_says_something(change:
     changed = replace(MANIFEST, **change)
     assert msgspec.msgpack.decode(MANIFEST.canonical()).keys().isdisjoint(change)
     assert change.keys() <= msgspec.msgpack.decode(changed.canonical()).keys()
-    assert Manifest.from_canonical(changed.canonical()) == changed
+    assert decoded(changed.canonical()) == changed
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
     manifest = replace(MANIFEST, version=7, since_us=-5, narrowed=(("zone", "a"),), signed=b"s", partitions=4)
-    assert Manifest.from_canonical(manifest.canonical()) == manifest
+    assert decoded(manifest.canonical()) == manifest
 
 
 @pytest.mark.parametrize(
@@ -58,14 +62,14 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     ],
 )
 def test_a_manifest_that_no_agent_writes_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(ProtocolError, match="not a manifest"):
-        Manifest.from_canonical(replace(MANIFEST, **change).canonical())
+    with pytest.raises(msgspec.ValidationError):
+        decoded(replace(MANIFEST, **change).canonical())
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", msgspec.msgpack.encode({"name": "top"}), b"\x90"])
 def test_other_bytes_are_no_manifest(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="not a manifest"):
-        Manifest.from_canonical(data)
+    with pytest.raises(msgspec.DecodeError):
+        decoded(data)
 
 
 def test_a_job_has_a_tree_for_each_partition_and_the_first_is_its_own() -> None:

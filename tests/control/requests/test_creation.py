@@ -16,7 +16,7 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.register_value import Create, Look, RegisterCell, RegisterValue
-from elfmesh.control.jobs.terms import Numbering, Terms
+from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Answered, Submit
 from elfmesh.control.register.outcome import Lost
@@ -201,20 +201,18 @@ class Ending(Master):
     def __init__(self) -> None:
         self.then: Callable[[bool], None] = lambda over: None
         self.applied: list[tuple[Any, ...]] = []
-        vars(self).update(
+        term = SimpleNamespace(
             job=JOB,
             manifest=MANIFEST,
+            terms=TERMS,
             plan=read_plan(MANIFEST.text),
-            copy=SimpleNamespace(first=1000, latest=1003),
             activation=SimpleNamespace(applied=lambda *about: self.applied.append(about)),
             collection=SimpleNamespace(frontier=1004),
+            end=self._end,
         )
+        vars(self).update(copy=SimpleNamespace(first=1000, latest=1003), term=term)
 
-    @property
-    def terms(self) -> Terms:
-        return TERMS
-
-    def end(self, then: Callable[[bool], None], *, retire: bool = False) -> None:
+    def _end(self, then: Callable[[bool], None], *, retire: bool = False) -> None:
         assert retire
         self.then = then
 
@@ -225,6 +223,7 @@ def test_a_job_that_begins_answers_its_client_through_its_master() -> None:
     master = Ending()
     rig.then(master)
     assert master.applied == [(CLIENT, 9, "new")]
+    assert master.on_refused is not None
     master.on_refused()
     assert rig.endings == [master], "no member takes part: the job is over"
 
@@ -256,7 +255,7 @@ def test_a_text_with_another_numbering_begins_behind_what_members_have_sealed(wi
 def test_a_job_of_which_nothing_is_sealed_begins_again_from_ever() -> None:
     rig = Rig()
     master = Ending()
-    vars(master)["collection"] = SimpleNamespace(frontier=None)
+    vars(master.term)["collection"] = SimpleNamespace(frontier=None)
     rig.creation.reset(master, Submit(replace(MANIFEST, incarnation="j"), CLIENT, 9))
     master.then(True)
     run(rig.context, RESET_S)

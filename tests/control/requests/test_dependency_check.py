@@ -149,7 +149,7 @@ def test_every_job_has_its_own_tries() -> None:
 
 @dataclass
 class Led:
-    """What of a master is asked here."""
+    """What the check reads of the term of a master."""
 
     manifest: Manifest = MANIFEST
     stopping: bool = False
@@ -165,7 +165,7 @@ class Led:
 
     @property
     def master(self) -> Master:
-        return cast(Master, self)
+        return cast(Master, SimpleNamespace(term=self))
 
 
 OTHER = replace(MANIFEST, text=MANIFEST.text.replace("COUNT(*)", "SUM(n)"))

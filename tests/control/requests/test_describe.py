@@ -72,7 +72,7 @@ def test_a_list_names_a_few_missing_agents(more: int) -> None:
 @pytest.mark.parametrize(("silent_s", "state"), [(MAJORITY_S, "running"), (MAJORITY_S + 0.1, NO_MAJORITY)])
 def test_a_job_whose_voters_are_silent_has_no_majority(silent_s: float, state: str) -> None:
     rig = Led()
-    committer = rig.master.committer
+    committer = rig.master.term.committer
     committer._committing, committer._since = True, rig.context.now - silent_s
     assert committer.unanswered_s == pytest.approx(silent_s)
     committer._since = 0.0
@@ -112,7 +112,7 @@ def test_a_dead_member_is_marked_as_one() -> None:
 def test_a_description_has_the_rules_of_the_job_and_its_voters() -> None:
     rig = Led()
     body = rig.described()
-    assert (body["text"], body["incarnation"]) == (TEXT, rig.master.manifest.incarnation)
+    assert (body["text"], body["incarnation"]) == (TEXT, rig.master.term.manifest.incarnation)
     assert (body["signed"], body["partitions"], body["labels"]) == (None, 1, {})
     assert body["window"] == {"size": "10 s", "slide": "10 s"}
     assert len(body["voters"]) == 3
@@ -124,14 +124,14 @@ def test_a_description_has_the_rules_of_the_job_and_its_voters() -> None:
 
 def test_a_description_names_voters_that_have_lost_their_votes() -> None:
     rig = Led()
-    voter = rig.master.committer.cell.contacts[0]
+    voter = rig.master.term.committer.cell.contacts[0]
     rig.master.proposer.lost[voter.id] = 1
     assert rig.described()["voters_without_votes"] == [f"{voter.host}:{voter.port}"]
 
 
 def test_faults_of_the_master_and_of_the_workers_are_described() -> None:
     rig = Led()
-    rig.master.closer.errors.append("it is torn")
+    rig.master.term.closer.errors.append("it is torn")
     rig.master.tally.worker_errors["agent-1"] = "no memory"
     assert rig.described()["errors"] == ["it is torn", "agent-1: no memory"]
 

@@ -79,7 +79,7 @@ def test_a_question_that_cannot_be_read_is_counted(body: bytes) -> None:
 
 def test_a_job_that_is_read_is_not_deleted() -> None:
     rig = Rig()
-    rig.master.result_service.feed.asked({"reader": "shop/best"})
+    rig.master.term.result_service.feed.asked({"reader": "shop/best"})
     rig.ask("delete")
     ((status, body),) = rig.answers()
     assert (status, body["error"]) == (CONFLICT, "shop/best reads this job")
@@ -143,14 +143,14 @@ def test_a_deletion_without_a_tag_of_a_job_that_is_over_says_that_it_was_earlier
 @pytest.mark.parametrize("fields", [{"seen": "rubbish"}, {"text": "CREATE JOB"}])
 def test_a_submission_that_cannot_be_read_is_refused(fields: dict[str, str]) -> None:
     rig = Rig()
-    manifest = replace(rig.master.manifest, text=fields.get("text", TEXT))
+    manifest = replace(rig.master.term.manifest, text=fields.get("text", TEXT))
     rig.handler.submit(Submit(manifest, STRANGER, TOKEN, seen=fields.get("seen", "")))
     assert [status for status, _ in rig.answers()] == [CONFLICT]
 
 
 def test_a_submission_is_passed_on_to_the_master_a_limited_number_of_times() -> None:
     rig = Rig(at_master=False)
-    message = Submit(rig.master.manifest, STRANGER, TOKEN)
+    message = Submit(rig.master.term.manifest, STRANGER, TOKEN)
     rig.handler.submit(message)
     assert rig.passed_on() == [(rig.leader, replace(message, hops=1))]
     rig.handler.submit(replace(message, hops=HOPS_MAX))
@@ -159,7 +159,7 @@ def test_a_submission_is_passed_on_to_the_master_a_limited_number_of_times() -> 
 
 def test_a_master_answers_the_same_text_as_unchanged() -> None:
     rig = Rig()
-    rig.handler.submit(Submit(rig.master.manifest, STRANGER, TOKEN))
+    rig.handler.submit(Submit(rig.master.term.manifest, STRANGER, TOKEN))
     ((status, body),) = rig.answers()
     assert (status, body["state"]) == (OK, "unchanged")
 

@@ -80,8 +80,8 @@ def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) 
     go_on(world, 40, 60.0)
     one_master(world)
     leads = world.master().control.leadership.masters[JOB]
-    assert generation(leads.epoch) == 1
-    assert leads.manifest.incarnation == reported["recovered"]
+    assert generation(leads.term.epoch) == 1
+    assert leads.term.manifest.incarnation == reported["recovered"]
     assert not set(voters(world)) & set(gone)
     old = [record for record, _ in world.results(world.living[0], incarnation=reported["incarnation"])]
     found = _new(world)
@@ -148,7 +148,7 @@ def test_old_voters_that_come_back_follow_the_new_numbering() -> None:
         world.restart(agent)
     world.run(120.0)
     one_master(world)
-    assert world.master().control.leadership.masters[JOB].manifest.incarnation == reported["recovered"]
+    assert world.master().control.leadership.masters[JOB].term.manifest.incarnation == reported["recovered"]
     for agent in gone:
         member = agent.control.member_host.members.get(JOB)
         assert member is None or member.manifest.incarnation == reported["recovered"]
@@ -164,11 +164,11 @@ def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
     go_on(world, 8, 20.0)
     leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
     assert len(leading) == 2, "one on each side: the loss that was accepted"
-    assert len({master.epoch for master in leading}) == 2
+    assert len({master.term.epoch for master in leading}) == 2
     world.heal()
     world.run(120.0)
     one_master(world)
-    assert world.master().control.leadership.masters[JOB].manifest.incarnation == reported["recovered"]
+    assert world.master().control.leadership.masters[JOB].term.manifest.incarnation == reported["recovered"]
 
 
 def voters_before(world: SplitWorld, cut: list[Agent]) -> list[Agent]:
@@ -205,7 +205,7 @@ def test_recoveries_kills_and_returns_in_any_order_leave_one_master_to_an_epoch(
             world.run(0.05)
             for agent in world.agents.values():
                 if agent.alive and (leads := agent.control.leadership.masters.get(JOB)) is not None:
-                    leaders.setdefault(leads.epoch, set()).add(agent.me.id)
+                    leaders.setdefault(leads.term.epoch, set()).add(agent.me.id)
 
     world.request(rng.choice(world.living), "recover", {"job": "shop/top", "accept_loss": True})
     look(rng.choice([0.5, 1.5, 5.0]))

@@ -38,10 +38,10 @@ class Rig(Led):
         self.begun_again.append((master, message))
 
     def tag(self, **fields: Any) -> str:
-        return str(seen_of(self.master.terms)._replace(**fields))
+        return str(seen_of(self.master.term.terms)._replace(**fields))
 
     def submit(self, text: str, **fields: Any) -> Submit:
-        manifest = replace(self.master.manifest, text=text, incarnation=fields.pop("incarnation", "new"))
+        manifest = replace(self.master.term.manifest, text=text, incarnation=fields.pop("incarnation", "new"))
         manifest = replace(manifest, **fields.pop("manifest", {}))
         seen = fields.pop("seen", self.tag())
         message = Submit(manifest, STRANGER, TOKEN, seen=seen, **fields)
@@ -65,7 +65,7 @@ class Rig(Led):
     @property
     def wanted(self) -> tuple[int, str] | None:
         """Number and text of the version that is under way."""
-        running = self.master.rollouts.running
+        running = self.master.term.rollouts.running
         return None if running is None else (running.manifest.version, running.manifest.text)
 
 
@@ -73,9 +73,9 @@ def test_another_text_becomes_the_next_version_under_the_same_numbering() -> Non
     rig = Rig()
     rig.submit(OTHER)
     assert rig.wanted == (2, OTHER)
-    running = rig.master.rollouts.running
+    running = rig.master.term.rollouts.running
     assert running is not None
-    assert running.manifest.incarnation == rig.master.manifest.incarnation
+    assert running.manifest.incarnation == rig.master.term.manifest.incarnation
     assert (running.origin, running.token) == (STRANGER, TOKEN)
     assert (rig.answers(), rig.begun_again) == ([], [])
 
@@ -152,17 +152,17 @@ def test_while_a_change_is_under_way_others_wait_and_its_own_copies_are_dropped(
     rig = Rig()
     rig.submit(OTHER)
     rig.submit(OTHER)
-    other = Submit(rig.master.manifest, STRANGER, TOKEN + 1)
+    other = Submit(rig.master.term.manifest, STRANGER, TOKEN + 1)
     rig.handler.submitted(rig.master, other)
     assert rig.wanted == (2, OTHER)
     assert (rig.answers(), rig.taken_again) == ([], [])
     assert rig.handler.waits(rig.master, other)
-    assert len(rig.master.rollouts._waiting) == 1, "the copy waits for nothing"
+    assert len(rig.master.term.rollouts._waiting) == 1, "the copy waits for nothing"
 
 
 def test_a_job_that_is_being_deleted_takes_no_text() -> None:
     rig = Rig()
-    rig.master.end(lambda over: None)
+    rig.master.term.end(lambda over: None)
     rig.context.out.clear()
     rig.submit(OTHER)
     ((code, body),) = rig.answers()
@@ -179,7 +179,7 @@ def test_an_undo_without_an_earlier_version_is_refused() -> None:
 def test_an_empty_is_a_version_with_the_same_text_and_no_state() -> None:
     rig = Rig()
     rig.ask("empty")
-    running = rig.master.rollouts.running
+    running = rig.master.term.rollouts.running
     assert running is not None
     assert (running.manifest.version, running.manifest.text) == (2, TEXT)
     assert (running.state, running.empties) == (ql.RESET, True)
@@ -196,7 +196,7 @@ def test_an_outdated_undo_or_empty_is_refused(verb: str) -> None:
 def test_a_pause_is_confirmed_by_the_register_before_its_client_is_answered() -> None:
     rig = Rig()
     rig.ask("pause")
-    assert rig.master.paused
+    assert rig.master.term.paused
     assert rig.answers() == []
 
 
@@ -205,13 +205,13 @@ def test_an_outdated_pause_is_refused(stale: dict[str, Any]) -> None:
     rig = Rig()
     rig.ask("pause", rig.tag(**stale))
     ((code, _),) = rig.answers()
-    assert (code, rig.master.paused) == (CONFLICT, False)
+    assert (code, rig.master.term.paused) == (CONFLICT, False)
 
 
 def test_a_job_that_stands_as_a_request_wants_is_not_outdated() -> None:
     rig = Rig()
     rig.ask("resume", rig.tag(pauses=3))
-    assert (rig.answers(), rig.master.paused) == ([], False)
+    assert (rig.answers(), rig.master.term.paused) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_savepoint_is_not_restored_over_a_job_that_runs(
     start: int, incarnation: str | None, refused: bool
 ) -> None:
     rig = Rig()
-    manifest = rig.master.manifest
+    manifest = rig.master.term.manifest
     if incarnation is not None:
         manifest = replace(manifest, incarnation=incarnation)
     message = Submit(manifest, STRANGER, TOKEN, start=start)
@@ -232,8 +232,8 @@ def test_a_savepoint_is_not_restored_over_a_job_that_runs(
 def test_a_dry_run_and_a_question_change_nothing() -> None:
     rig = Rig()
     for message, does in (
-        (Submit(rig.master.manifest, STRANGER, TOKEN), True),
-        (Submit(rig.master.manifest, STRANGER, TOKEN, dry_run=True), False),
+        (Submit(rig.master.term.manifest, STRANGER, TOKEN), True),
+        (Submit(rig.master.term.manifest, STRANGER, TOKEN, dry_run=True), False),
         (Ask("pause", JOB, b"", STRANGER, TOKEN), True),
         (Ask("describe", JOB, b"", STRANGER, TOKEN), False),
     ):
@@ -255,4 +255,4 @@ def test_the_status_of_a_job_that_was_never_changed() -> None:
 
 def test_a_tag_names_the_job_its_numbering_its_version_and_its_pauses() -> None:
     rig = Rig()
-    assert rig.tag() == str(Seen(JOB, rig.master.manifest.incarnation, 1, 0))
+    assert rig.tag() == str(Seen(JOB, rig.master.term.manifest.incarnation, 1, 0))

@@ -33,7 +33,8 @@ def leadership(**parts: Any) -> Leadership:
 
 
 def master(unanswered_s: float) -> Any:
-    return SimpleNamespace(manifest=MANIFEST, committer=SimpleNamespace(unanswered_s=unanswered_s))
+    term = SimpleNamespace(manifest=MANIFEST, committer=SimpleNamespace(unanswered_s=unanswered_s))
+    return SimpleNamespace(term=term)
 
 
 def attempt() -> Any:

@@ -35,11 +35,11 @@ def test_a_job_that_waits_names_the_agent_that_is_behind() -> None:
 def test_a_member_whose_contribution_is_on_the_way_is_told_from_one_that_is_behind() -> None:
     rig = Led()
     late = rig.late(5.0)
-    entry = rig.master.book.of(late.me.id)
+    entry = rig.master.term.book.of(late.me.id)
     assert entry is not None
-    rig.master.collection.frontiers.note(entry.number, 1002)
+    rig.master.term.collection.frontiers.note(entry.number, 1002)
     assert rig.why()["agents"][0]["state"] == "behind", "it has sealed what is closed"
-    rig.master.collection.frontiers.note(entry.number, 1003)
+    rig.master.term.collection.frontiers.note(entry.number, 1003)
     found = rig.why()
     assert found["agents"][0]["state"] == "on the way"
     assert "has sealed it, and its contribution is not here" in found["because"]
@@ -94,7 +94,7 @@ def test_an_interval_without_rows_is_named_with_its_reason() -> None:
 
 def test_voters_that_have_lost_their_votes_are_named() -> None:
     rig = Led()
-    voter = rig.master.committer.cell.contacts[0]
+    voter = rig.master.term.committer.cell.contacts[0]
     rig.master.proposer.lost[voter.id] = 1
     found = rig.why()
     assert found["voters_without_votes"] == [f"{voter.host}:{voter.port}"]
@@ -117,7 +117,7 @@ def test_a_problem_of_the_master_is_named() -> None:
 )
 def test_a_flag_of_the_closer_is_the_stage(flag: str, stage: str, sentence: str) -> None:
     rig = Led()
-    setattr(rig.master.closer, flag, True)
+    setattr(rig.master.term.closer, flag, True)
     found = rig.why()
     assert (found["stage"], found["because"]) == (stage, sentence)
 
@@ -127,7 +127,7 @@ def test_a_flag_of_the_closer_is_the_stage(flag: str, stage: str, sentence: str)
 )
 def test_silent_voters_are_the_stage_after_a_second(silent_s: float, stage: str) -> None:
     rig = Led()
-    committer = rig.master.committer
+    committer = rig.master.term.committer
     committer._committing, committer._since = True, 0.0
     rig.context.now = silent_s
     found = rig.why()
