@@ -41,6 +41,7 @@ from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
 from elfmesh.api.web.story import story
 from elfmesh.api.web.tap import TapSource, tap
+from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import (
     BAD_REQUEST,
     FAILED,
@@ -63,7 +64,6 @@ WAIT_GRACE_S = 25.0
 s for `apply`."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Backend(Protocol):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from elfmesh import ql
 from elfmesh.api.client.client import Client
+from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.ql.plan.inline import InlineTable, packed
 
@@ -44,7 +45,7 @@ def publish_table(
     """
     found = {}
     for job in jobs or sorted({str(row["job"]) for row in client.get("jobs")}):
-        text = str(client.describe(job)["text"])
+        text = read_reply(Description, client.describe(job)).text
         declared = declared_table(text, name)
         if declared is not None:
             found[job] = text, declared

@@ -29,6 +29,9 @@ AGAIN = 425
 NO_MASTER = "the job has no master now; ask again soon"
 NEW_MASTER = "the job has another master since a moment ago; ask again"
 
+Body = msgspec.Struct | dict[str, Any]
+"""A reply of `protocol.replies`, or a JSON object of an error or between agents."""
+
 _PLACED = re.compile(r"(?s)([^:\s]+): query:(\d+):(\d+): (.+)")
 _DECODE = msgspec.json.Decoder(dict[str, Any])
 
@@ -65,7 +68,7 @@ def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
 
 
 def respond(
-    context: Context, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
+    context: Context, origin: Contact, token: int, status: int, body: Body, payload: bytes = b""
 ) -> None:
     """Send an answer to the agent of the client."""
     text = encode_json(body)

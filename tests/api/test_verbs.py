@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from elfmesh.api.authority.needs import About, Rule, routes
 from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.client import connect
 from elfmesh.control.protocol.events import Reply
+from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.requests.job_verbs import ALL_HANDLERS, JOB_HANDLERS, Asked
 from elfmesh.control.requests.verbs import VERBS, Fields, Need, Scope, Verb
 from elfmesh.errors import RuntimeFailure, UsageError
@@ -22,11 +24,18 @@ class Louder(Fields, frozen=True):
     times: int = 1
 
 
-LOUDER = Verb("louder", route="POST louder", need=Need.SUBMIT, request=Louder)
+class Cry(msgspec.Struct, frozen=True, rename={"inside": "in"}):
+    text: str
+    inside: str
+    more: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def louder(asked: Asked) -> dict[str, Any]:
-    return {"said": asked.master.term.manifest.name.upper() * asked.body["times"]}
+LOUDER = Verb("louder", route="POST louder", need=Need.SUBMIT, request=Louder, reply=Cry)
+
+
+def louder(asked: Asked) -> Cry:
+    manifest = asked.master.term.manifest
+    return Cry(manifest.name.upper() * asked.body["times"], manifest.namespace)
 
 
 class Fleet(FakeBackend):
@@ -53,8 +62,10 @@ def test_a_verb_is_added_by_one_record_and_its_handler() -> None:
     assert routes()["POST", "/v1/jobs/{namespace}/{name}/louder"] == rule
     with served(Fleet()) as address:
         client = connect(address)
-        assert client.ask("louder", "shop/top", times=2) == {"said": "TOPTOP"}
-        assert client.ask("louder", "shop/top") == {"said": "TOP"}
+        found = client.ask("louder", "shop/top", times=2)
+        assert found == {"text": "TOPTOP", "in": "shop"}
+        assert read_reply(LOUDER.reply, found) == Cry("TOPTOP", "shop")
+        assert client.ask("louder", "shop/top")["text"] == "TOP"
         with pytest.raises(RuntimeFailure, match="no such job"):
             client.ask("louder", "shop/other")
         with pytest.raises(UsageError, match="times='x' is not a number"):
@@ -64,7 +75,7 @@ def test_a_verb_is_added_by_one_record_and_its_handler() -> None:
             async with AsyncClient(address) as other:
                 return await other.ask("louder", "shop/top")
 
-        assert asyncio.run(ask()) == {"said": "TOP"}
+        assert asyncio.run(ask()) == {"text": "TOP", "in": "shop"}
 
 
 def test_without_its_record_there_is_no_such_verb() -> None:

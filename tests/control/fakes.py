@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,13 @@ from tests.patience import PATIENCE_S
 
 SECOND = 1_000_000
 PAGE_RECORDS = 3
+RECORDED = Path(__file__).parent / "protocol" / "test_replies.jsonl"
+
+
+def recorded(verb: str) -> dict[str, Any]:
+    """A reply of the verb as its handler has sent it, {} if there is none."""
+    found = (line.split(": 200 ", 1) for line in RECORDED.read_text().splitlines() if ": 200 " in line)
+    return next((json.loads(body) for name, body in found if name.endswith(f": {verb}")), {})
 
 
 class FakeBackend:
@@ -74,7 +83,7 @@ class FakeBackend:
             return await self._results(body)
         if verb == "schema":
             return self._schema()
-        return Reply(0, 200, {"verb": verb, **body})
+        return Reply(0, 200, recorded(verb) | {"verb": verb, **body})
 
     async def _results(self, body: dict[str, Any]) -> Reply:
         start = body.get("from", -(2**62))
@@ -111,7 +120,7 @@ class FakeBackend:
         schemas = [ipc_schema(rows) for _, rows in self.records]
         merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()
         encoded = base64.b64encode(merged).decode()
-        return Reply(0, 200, {"arrow": encoded, "incarnation": self.incarnation})
+        return Reply(0, 200, {**recorded("schema"), "arrow": encoded, "incarnation": self.incarnation})
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime import engine
@@ -259,7 +261,7 @@ class LocalAgent:
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
-            "votes": self.control.voting(),
+            "votes": msgspec.to_builtins(self.control.voting()),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
             "processor": parts.budget.describe() if parts.budget else {},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,9 @@ from elfmesh.control.answers import GONE, NOT_FOUND, OK
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import table_of
+from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.protocol.events import Reply
+from elfmesh.control.protocol.replies import LogRange, ResultOffsets, ResultPage, read_reply
 from elfmesh.errors import ElfError, ProtocolError, Unreachable
 
 log = logging.getLogger("elf.sinks")
@@ -126,72 +128,68 @@ class Follower:
 
     async def _follow(self) -> bool:
         first = await self._answer("offsets", {})
-        if first is not None and not self._newest:
+        held = None if first is None else read_reply(ResultOffsets, first.body)
+        if held is not None and not self._newest:
             # the master still has its rows for sinks that have not written all of them
-            for numbering in first.body.get("earlier", ()):
+            for numbering in held.earlier or ():
                 if not await self._finish(numbering):
                     return True
-        self._ended_unless(None if first is None else str(first.body["incarnation"]))
-        if first is None:
+        self._ended_unless(None if held is None else held.incarnation)
+        if held is None:
             return False
-        source = self._source = LogName(self._job["job"], str(first.body["incarnation"]))
+        source = self._source = LogName(self._job["job"], held.incarnation)
         self.progress.incarnation = source.incarnation
         position = await self._sink.position(source)
         following = None if position is None else position.next
-        if self._newest and int(first.body["latest"]) >= int(first.body["earliest"]):
-            following = int(first.body["latest"])
+        if self._newest and held.latest >= held.earliest:
+            following = held.latest
         revision, wait = 0, 0.0
         while True:
             question = {"limit": PAGE_RECORDS, "wait": wait, "state": self._state, "revision": revision}
-            reply = await self._answer(
-                "results", question | ({} if following is None else {"from": following})
-            )
-            if reply is None or reply.body["incarnation"] != source.incarnation:
+            question |= {} if following is None else {"from": following}
+            if (found := await self._page(source, question)) is None:
                 return True
-            lost = None if self._newest else _lost(reply.body, following)
+            page, records = found
+            lost = None if self._newest else _lost(page, following)
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1
-            self._lags(reply.body, following)
-            following, done = await self._take(source, reply.payload, following)
+            self._lags(page, following)
+            following, done = await self._take(source, records, following)
             if not done:
                 return True
-            self._lags(reply.body, following)
+            self._lags(page, following)
             self._well()
-            if not reply.payload:  # a master with too many waiting requests answers at once
+            if not records:  # a master with too many waiting requests answers at once
                 await asyncio.sleep(EMPTY_S)
-            revision, wait = reply.body.get("revision") or 0, WAIT_S
+            revision, wait = page.revision or 0, WAIT_S
 
-    async def _finish(self, numbering: Mapping[str, Any]) -> bool:
+    async def _finish(self, numbering: Numbering) -> bool:
         """Write or declare the rest of an earlier incarnation of the job. Returns whether that is complete.
 
         Tentative results of the earlier incarnation are not in its log, because they were never published as
         final.
         """
-        source = LogName(self._job["job"], str(numbering["incarnation"]))
-        position, latest = await self._sink.position(source), int(numbering["latest"])
-        first = latest if numbering["first"] is None else int(numbering["first"])
+        source = LogName(self._job["job"], numbering.incarnation)
+        position, latest = await self._sink.position(source), numbering.latest
+        first = latest if numbering.first is None else numbering.first
         following = first if position is None else position.next
         while following <= latest:
             self._ended_unless(source.incarnation)
             self._source, self.progress.incarnation = source, source.incarnation
             question = {"limit": PAGE_RECORDS, "state": "final", "incarnation": source.incarnation}
-            reply = await self._answer("results", question | {"from": following})
-            if reply is None or reply.body["incarnation"] != source.incarnation:
+            if (found := await self._page(source, question | {"from": following})) is None:
                 return False
-            lost = (
-                _lost(reply.body, following)
-                if reply.payload
-                else LostIntervals(following, latest, RENUMBERED)
-            )
+            page, records = found
+            lost = _lost(page, following) if records else LostIntervals(following, latest, RENUMBERED)
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1
-            reached, done = await self._take(source, reply.payload, following)
+            reached, done = await self._take(source, records, following)
             if not done:
                 return False
             following = following if reached is None else reached
-            self._lags(reply.body, following)
+            self._lags(page, following)
             self._well()
         return True
 
@@ -218,6 +216,14 @@ class Follower:
         if self._source is not None and self._source.incarnation != incarnation:
             self._sink.ended(self._source)
             self._source = None
+
+    async def _page(self, source: LogName, question: dict[str, Any]) -> tuple[ResultPage, bytes] | None:
+        """Return a page of results, or None if its job or incarnation does not exist any more."""
+        reply = await self._answer("results", question)
+        page = None if reply is None else read_reply(ResultPage, reply.body)
+        if reply is None or page is None or page.incarnation != source.incarnation:
+            return None
+        return page, reply.payload
 
     async def _answer(self, verb: str, body: dict[str, Any]) -> Reply | None:
         """Return the master's answer, or None if the job or incarnation does not exist.
@@ -263,24 +269,21 @@ class Follower:
             *(self._name, source.job, lost.first, lost.last, lost.why),
         )
 
-    def _lags(self, body: dict[str, Any], following: int | None) -> None:
-        latest, earliest = int(body["latest"]), int(body["earliest"])
-        since = earliest if following is None else max(following, earliest)
-        self.progress.lag = max(0, latest - since + 1)
+    def _lags(self, held: LogRange, following: int | None) -> None:
+        since = held.earliest if following is None else max(following, held.earliest)
+        self.progress.lag = max(0, held.latest - since + 1)
 
 
-def _lost(body: dict[str, Any], following: int | None) -> LostIntervals | None:
+def _lost(held: LogRange, following: int | None) -> LostIntervals | None:
     """Return the intervals that the log has dropped beyond a sink's position, or from the first one on.
 
     A log that was copied from another agent does not know what it has dropped. In this case, if the record
     just before the position is gone, later records may be gone as well.
     """
-    earliest, expired = int(body["earliest"]), body["expired"]
-    # agents of earlier releases do not send "first"
-    following = body.get("first") if following is None else following
-    if following is None or int(body["latest"]) < earliest:
+    following = held.first if following is None else following
+    if following is None or held.latest < held.earliest:
         return None
-    last = int(expired) if expired is not None else earliest - 1
+    last = held.expired if held.expired is not None else held.earliest - 1
     if last < following:
         return None
     return LostIntervals(following, last, "the results log did not keep them long enough")

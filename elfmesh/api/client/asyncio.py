@@ -9,7 +9,7 @@ import asyncio
 import http.client
 import io
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -23,6 +23,14 @@ from elfmesh.api.line_parts import whole
 
 if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
+
+
+def _of_job(verb: str, text: str) -> Callable[[AsyncClient, str], Awaitable[dict[str, Any]]]:
+    async def ask(self: AsyncClient, job: str) -> dict[str, Any]:
+        return await self.ask(verb, job)
+
+    ask.__name__, ask.__doc__ = verb, text
+    return ask
 
 
 class AsyncClient:
@@ -83,21 +91,10 @@ class AsyncClient:
         found: list[dict[str, Any]] = (await self.ask("list" if kind == "jobs" else kind))[kind]
         return found
 
-    async def describe(self, job: str) -> dict[str, Any]:
-        """Return the details of a job."""
-        return await self.ask("describe", job)
-
-    async def delete(self, job: str) -> dict[str, Any]:
-        """Delete a job and its results."""
-        return await self.ask("delete", job)
-
-    async def pause(self, job: str) -> dict[str, Any]:
-        """Pause a job; agents stop reading for it."""
-        return await self.ask("pause", job)
-
-    async def resume(self, job: str) -> dict[str, Any]:
-        """Resume a job; agents continue reading where they stopped."""
-        return await self.ask("resume", job)
+    describe = _of_job("describe", "Return the details of a job.")
+    delete = _of_job("delete", "Delete a job and its results.")
+    pause = _of_job("pause", "Pause a job; agents stop reading for it.")
+    resume = _of_job("resume", "Resume a job; agents continue reading where they stopped.")
 
     async def results(
         self,

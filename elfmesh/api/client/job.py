@@ -38,6 +38,7 @@ from elfmesh.api.client.job_values import (
 )
 from elfmesh.control.jobs.manifest import CREATOR, split_name
 from elfmesh.control.protocol import program_frames
+from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ids import ID_BYTES
 from elfmesh.units import parse_duration_us
@@ -192,7 +193,8 @@ class Job:
         Args:
             tentative: also consider tentative results of open intervals.
         """
-        latest = (await self._agent_client.offsets(self.name, creator=self.creator))["latest"]
+        offsets = await self._agent_client.offsets(self.name, creator=self.creator)
+        latest = read_reply(ResultOffsets, offsets).latest
         newest = None
         found = self.results(self.name, start=latest, tentative=tentative, creator=self.creator)
         async for each in found:

@@ -17,6 +17,7 @@ from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.attachment import Attachment
 from elfmesh.api.client.job_values import NotMaster, Result, result_of
 from elfmesh.control.protocol import program_frames
+from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable
 
 AGAIN_S = 0.5
@@ -100,17 +101,16 @@ class Leading:
                 self._side.name, start=start, wait_s=FOLLOW_S, creator=self._side.creator
             )
             offsets = await self._client.offsets(self._side.name, creator=self._side.creator)
+            held = read_reply(ResultOffsets, offsets)
         except (Unreachable, RuntimeFailure) as error:
             log.info("no results of %s now: %s", self._side.name, error)
             await asyncio.sleep(AGAIN_S)
             return incarnation
         # only now the meaning of the interval numbers is known
-        if str(offsets["incarnation"]) != incarnation:
-            return str(offsets["incarnation"])
-        if start is not None and offsets["expired"] is not None and offsets["expired"] >= start:
-            log.warning(
-                "results of %s up to interval %d are no longer kept", self._side.name, offsets["expired"]
-            )
+        if held.incarnation != incarnation:
+            return held.incarnation
+        if start is not None and held.expired is not None and held.expired >= start:
+            log.warning("results of %s up to interval %d are no longer kept", self._side.name, held.expired)
         for each in page:
             place = self.role.place  # a successor may have come further while this result is handled
             if not self._leads(term) or not await self._handle_result(result_of(each)):

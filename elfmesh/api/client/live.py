@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
 from elfmesh.control.jobs.spark_types import HEAD
+from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.ql.engine.live import evaluate, parse_live
 from elfmesh.ql.plan.windows import TIME_COLUMN
@@ -143,10 +144,8 @@ def _awaited(
 
 
 def _newest(client: ResultSource, job: str, *, tentative: bool) -> dict[str, Any] | None:
-    offsets = client.offsets(job)
-    latest = offsets["latest"]
-    known = latest is not None and latest >= offsets["earliest"]
-    start = max(offsets["earliest"], latest - LOOKED_AT + 1) if known else None
+    held = read_reply(ResultOffsets, client.offsets(job))
+    start = max(held.earliest, held.latest - LOOKED_AT + 1) if held.latest >= held.earliest else None
     wanted = (*FINAL, "TENTATIVE") if tentative else FINAL
     found: dict[str, Any] | None = None
     for each in client.results(job, start=start, state="all" if tentative else "final", rows=False):

@@ -30,6 +30,7 @@ from elfmesh.control.jobs.records import (
 )
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import Reply
+from elfmesh.control.protocol.replies import ResultPage, ResultSchema, read_reply
 from elfmesh.errors import DataError, ElfError, Unreachable
 from elfmesh.lazy import lazy_module
 
@@ -86,9 +87,8 @@ async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web
     reply = await ask("results", body)
     if reply.status != OK:
         return json_response(reply.status, reply.body)
-    headers = {NEXT: str(reply.body["next"])}
-    if reply.body.get("revision") is not None:
-        headers[REVISION] = str(reply.body["revision"])
+    page = read_reply(ResultPage, reply.body)
+    headers = {NEXT: str(page.next)} | ({} if page.revision is None else {REVISION: str(page.revision)})
     heads = body.get("rows") is False
     if heads or not names_pages(reply.payload):
         lines = await _in_thread(partial(_lines, heads=heads), reply.payload)
@@ -133,11 +133,11 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
         if reply.status == OK:
             received_at = loop.time()
             await _write(response, ask, body, reply.payload)
-            revision = reply.body.get("revision") or 0
-            latest, upto = reply.body["latest"], body.get("to")
-            if latest >= reply.body["earliest"]:  # "next" of an empty log has no meaning
-                following = reply.body["next"] if reply.payload else following
-            if upto is not None and latest >= upto and not reply.payload:
+            page, upto = read_reply(ResultPage, reply.body), body.get("to")
+            revision = page.revision or 0
+            if page.latest >= page.earliest:  # "next" of an empty log has no meaning
+                following = page.next if reply.payload else following
+            if upto is not None and page.latest >= upto and not reply.payload:
                 return
         elif reply.status != UNAVAILABLE or loop.time() - received_at > FOLLOW_PATIENCE_S:
             if reply.status != NOT_FOUND:
@@ -165,7 +165,7 @@ async def schema(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
 
 
 def _row_schema(reply: Reply) -> pa.Schema:
-    data = base64.b64decode(str(reply.body["arrow"]))
+    data = base64.b64decode(read_reply(ResultSchema, reply.body).arrow)
     return spark_types.row_schema(pa.ipc.read_schema(pa.py_buffer(data)))
 
 
@@ -215,10 +215,11 @@ async def arrow(
         return json_response(CONFLICT, error_of(error))
     except pa.ArrowException as error:
         return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
-    whose = reply.body.get("incarnation")
+    page = read_reply(ResultPage, reply.body)
+    whose = page.incarnation
     if known.status == OK and known.body.get("incarnation") != whose:
         return json_response(UNAVAILABLE, error_body("the job is being created again"))
-    response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: str(whose or "")})
+    response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: whose})
     await response.prepare(request)
     with pa.ipc.new_stream(sink, columns) as writer:
         for table in first:
@@ -228,11 +229,9 @@ async def arrow(
             async for table in tables:
                 writer.write_table(table)
                 await response.write(sink.take())
-            question |= {"from": reply.body["next"]}
-            if reply.body.get("revision") is not None:
-                question |= {"revision": reply.body["revision"]}
+            question |= {"from": page.next} | ({} if page.revision is None else {"revision": page.revision})
             reply = await ask("results", question)
-            if reply.status != OK or reply.body.get("incarnation") != whose:
+            if reply.status != OK or (page := read_reply(ResultPage, reply.body)).incarnation != whose:
                 raise ConnectionAbortedError("the results log broke off")
             tables = converted(reply.payload)
     await response.write(sink.take())

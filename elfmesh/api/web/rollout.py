@@ -11,17 +11,16 @@ beside the job NAME. The master of the job does everything else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, error_body
 from elfmesh.control.jobs.manifest import canary_name
 from elfmesh.control.protocol.events import Reply
+from elfmesh.control.protocol.replies import Description, read_reply
 
-Ask = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 
-
-async def rollout(ask: Ask, job: dict[str, Any]) -> Reply:
+async def rollout(ask: Asker, job: dict[str, Any]) -> Reply:
     """Return the progress of the last change of a job, and of its canary."""
     reply = await ask("rollout", job)
     if reply.status != OK:
@@ -31,7 +30,7 @@ async def rollout(ask: Ask, job: dict[str, Any]) -> Reply:
     return Reply(reply.token, OK, body)
 
 
-async def undo(ask: Ask, job: dict[str, Any]) -> Reply:
+async def undo(ask: Asker, job: dict[str, Any]) -> Reply:
     """End the canary. If there is none, restore the previous version."""
     canary = await ask("delete", _canary(job))
     none = canary.status == NOT_FOUND or (canary.status == OK and not canary.body.get("job"))
@@ -39,7 +38,7 @@ async def undo(ask: Ask, job: dict[str, Any]) -> Reply:
     return await ask("undo", job) if none else canary
 
 
-async def promote(ask: Ask, job: dict[str, Any]) -> Reply:
+async def promote(ask: Asker, job: dict[str, Any]) -> Reply:
     """Make the text of the canary the job's next version, then end the canary."""
     canary = await ask("describe", _canary(job))
     if canary.status == NOT_FOUND:
@@ -47,8 +46,8 @@ async def promote(ask: Ask, job: dict[str, Any]) -> Reply:
         return Reply(0, CONFLICT, error_body("this job has no canary", hint=hint))
     if canary.status != OK:
         return canary
-    wanted = {"text": canary.body["text"], "creator": canary.body["creator"], "job": job["job"]}
-    wanted["signed"] = canary.body.get("signed") or ""
+    about = read_reply(Description, canary.body)
+    wanted = {"text": about.text, "creator": about.creator, "job": job["job"], "signed": about.signed or ""}
     reply = await ask("apply", wanted)
     if reply.status != OK:
         return reply

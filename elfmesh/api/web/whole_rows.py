@@ -16,6 +16,8 @@ from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import RuntimeFailure, Unreachable
 
 Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
+"""Passes a verb with its parameters to the control machine, and returns the reply."""
+
 PATIENCE_S, AGAIN_S = 60.0, 0.5
 """Time limit for a page that is temporarily unavailable, and the pause between two requests for it."""
 

@@ -39,6 +39,8 @@ from elfmesh.api.client.client import Client, connect
 from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, JobComparison, Rows, compare
 from elfmesh.cli.demo.fleet import Fleet
 from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
+from elfmesh.control.protocol.replies import Description, read_reply
+from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.errors import ElfError, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -165,8 +167,8 @@ def _story(
         client = connect(asked.api)
         for job in jobs:
             _tell(console, f"\n{job.text}")
-            answer = client.apply(job.text)
-            reported = f"acknowledged by {answer['acknowledged']} of {answer['expected']} agents"
+            done = read_reply(Applied, client.apply(job.text))
+            reported = f"acknowledged by {done.acknowledged} of {done.expected} agents"
             _tell(console, f"-> {'its master reads the other two' if job.reads else reported}.")
         _wait_for_all(console, client, jobs, agents)
         with _view(console) as view:
@@ -187,11 +189,11 @@ def _wait_for_all(console: Console, client: Client, jobs: list[DemoJob], agents:
     deadline = time.monotonic() + JOINING_TIMEOUT_S
     for job in jobs:
         while not job.reads:
-            about = client.describe(job.name)
-            roster = about["roster"]["agents"]
-            begin_us = max((entry["from"] or 0 for entry in roster), default=0) * job.slide_us
+            about = read_reply(Description, client.describe(job.name))
+            roster = about.roster.agents
+            begin_us = max((entry.start or 0 for entry in roster), default=0) * job.slide_us
             if len(roster) == agents and begin_us <= time.time_ns() // 1000:
-                _tell(console, f"All {agents} agents work on {job.name}; its master is {about['master']}.")
+                _tell(console, f"All {agents} agents work on {job.name}; its master is {about.master}.")
                 break
             if time.monotonic() > deadline:
                 raise RuntimeFailure(f"only {len(roster)} of {agents} agents work on {job.name}")

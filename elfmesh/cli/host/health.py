@@ -6,6 +6,7 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_rows
+from elfmesh.control.protocol.replies import Health, read_reply
 from elfmesh.errors import RuntimeFailure, UsageError
 from elfmesh.text import printable
 from elfmesh.units import parse_duration_us
@@ -33,16 +34,15 @@ def health_command(alive: bool, timeout: str, output: str, api: str | None) -> N
     if timeout_s <= 0:
         raise UsageError("must be greater than 0", where="--timeout")
     found = Client(api, timeout_s=timeout_s).health()
+    health = read_reply(Health, found)
     if output == "table":
-        problem = f": {found['problem']}" if found.get("problem") else ""
-        click.echo(printable(f"{found['agent']} is {found['status']}{problem}"))
-        if dead := found.get("dead_agents"):
-            click.echo(printable(f"dead agents: {', '.join(map(str, dead))}"))
-        for sink, why in found.get("sinks", {}).items():
+        problem = f": {health.problem}" if health.problem else ""
+        click.echo(printable(f"{health.agent} is {health.status}{problem}"))
+        if health.dead_agents:
+            click.echo(printable(f"dead agents: {', '.join(health.dead_agents)}"))
+        for sink, why in (health.sinks or {}).items():
             click.echo(printable(f"sink {sink}: {why}"))
     else:
         print_rows(output, COLUMNS, [found])
-    if found["status"] != "ok" and not alive:
-        raise RuntimeFailure(
-            f"the agent is {printable(str(found['status']))}", hint="`elf why JOB` shows details."
-        )
+    if health.status != "ok" and not alive:
+        raise RuntimeFailure(f"the agent is {printable(health.status)}", hint="`elf why JOB` shows details.")

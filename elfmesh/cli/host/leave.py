@@ -6,6 +6,7 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_rows
+from elfmesh.control.protocol.replies import LeavingAgent, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.text import printable
 from elfmesh.units import parse_duration_us
@@ -42,14 +43,13 @@ def leave_command(wait: str, output: str, api: str | None) -> None:
             where=error.where,
             hint="If it is leaving, it stops after its last interval.",
         ) from None
-    if found["state"] != "left":
-        jobs = [f"{each['job']}{' (paused)' if each['paused'] else ''}" for each in found["waits_for"]]
-        text = f"{printable(str(found['agent']))} is still leaving {printable(', '.join(jobs))}"
+    agent = read_reply(LeavingAgent, found)
+    if agent.state != "left":
+        jobs = [f"{each.job}{' (paused)' if each.paused else ''}" for each in agent.waits_for or ()]
+        text = f"{printable(agent.agent)} is still leaving {printable(', '.join(jobs))}"
         raise RuntimeFailure(text, hint="It stops after its last interval; `elf why JOB` shows details.")
     if output == "table":
-        jobs = found["jobs"]
-        click.echo(
-            f"{printable(str(found['agent']))} has left {jobs} job{'' if jobs == 1 else 's'} and stops"
-        )
+        count = f"{agent.jobs} job{'' if agent.jobs == 1 else 's'}"
+        click.echo(f"{printable(agent.agent)} has left {count} and stops")
     else:
         print_rows(output, COLUMNS, [found])

@@ -44,6 +44,8 @@ from elfmesh.cli.jobs.update import (
 from elfmesh.cli.jobs.verify import verify_command
 from elfmesh.cli.jobs.why import why_command
 from elfmesh.control.jobs.signing import text_digest
+from elfmesh.control.protocol.replies import Description, read_reply
+from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.local.text_input import read_text
 from elfmesh.text import printable
@@ -113,7 +115,7 @@ def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
 
 def _text_of_job(client: Client, job: str) -> str | None:
     try:
-        return str(client.describe(job).get("text", ""))
+        return read_reply(Description, client.describe(job)).text
     except RuntimeFailure:
         return None
 
@@ -126,10 +128,9 @@ def _change(name: str, summary: str) -> click.Command:
     def command(job: str, output: str, api: str | None) -> None:
         answer = getattr(Client(api), name)(job)
         if output == "table":
-            counts = ""
-            if answer.get("expected"):
-                counts = f" ({answer['acknowledged']} of {answer['expected']} agents)"
-            click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{counts}")
+            done = read_reply(Applied, answer)
+            of = f" ({done.acknowledged} of {done.expected} agents)" if done.expected else ""
+            click.echo(f"{printable(done.job)}: {text_of(done.state)}{of}")
         else:
             print_rows(output, APPLIED, [answer])
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, job_argument, output_option, print_json, text_of
+from elfmesh.control.protocol.replies import read_reply
+from elfmesh.control.protocol.replies_changes import Recovery
 from elfmesh.errors import UsageError
 from elfmesh.text import printable
 
@@ -37,7 +37,7 @@ def recover_command(job: str, accepted: bool, output: str, api: str | None) -> N
     """
     found = Client(api).recover(job, accept_loss=accepted)
     if output == "table":
-        _show(found)
+        _show(read_reply(Recovery, found))
     else:
         print_json(found)
     if not accepted:
@@ -48,10 +48,10 @@ def recover_command(job: str, accepted: bool, output: str, api: str | None) -> N
         )
 
 
-def _show(found: dict[str, Any]) -> None:
-    click.echo(f"{printable(str(found['job']))}: {text_of(found['state'])}")
-    for voter in found["voters"]:
-        click.echo(printable(f"voter {voter['address']}: {voter['state']}"))
-    results, lost = found["results"], found["may_be_lost"]
-    click.echo(f"results on disk: up to interval {text_of(results['latest'])}")
-    click.echo(printable(f"may be lost: from interval {text_of(lost['intervals'][0])} on, {lost['what']}"))
+def _show(recovery: Recovery) -> None:
+    click.echo(f"{printable(recovery.job)}: {text_of(recovery.state)}")
+    for voter in recovery.voters:
+        click.echo(printable(f"voter {voter.address}: {voter.state}"))
+    click.echo(f"results on disk: up to interval {text_of(recovery.results['latest'])}")
+    lost = recovery.may_be_lost
+    click.echo(printable(f"may be lost: from interval {text_of(lost.intervals[0])} on, {lost.what}"))

@@ -13,6 +13,8 @@ import msgspec
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, job_argument, print_json, say, with_caret
 from elfmesh.control.jobs.manifest import split_name
+from elfmesh.control.protocol.replies import Description, read_reply
+from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.version import VERSION
 
@@ -42,29 +44,29 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
     from elfmesh.control.jobs.resuming import why_not
 
     client = Client(api)
-    reported = client.describe(job)
-    first, name = reported["closed_below"], str(reported["job"])
-    if problem := why_not(read_plan(reported["text"])):
+    reported = read_reply(Description, client.describe(job))
+    first, name = reported.closed_below, reported.job
+    if problem := why_not(read_plan(reported.text)):
         raise RuntimeFailure(f"no savepoint of {name}: {problem}")
     if first is None:
         raise RuntimeFailure(f"{name} has not closed an interval yet", hint="Wait for its first result.")
     head = SavepointHeader(
         elf=VERSION,
         job=name,
-        creator=str(reported["creator"]),
-        text=str(reported["text"]),
-        signed=str(reported["signed"] or ""),
-        version=int(reported["version"]),
-        incarnation=str(reported["incarnation"]),
-        size=reported["window"]["size"],
-        slide=reported["window"]["slide"],
+        creator=reported.creator,
+        text=reported.text,
+        signed=reported.signed or "",
+        version=reported.version,
+        incarnation=reported.incarnation,
+        size=reported.window["size"],
+        slide=reported.window["slide"],
         first=first,
-        agents=tuple(sorted(str(each["agent"]) for each in reported["roster"]["agents"])),
+        agents=tuple(sorted(each.agent for each in reported.roster.agents)),
         made_us=time.time_ns() // 1000,
     )
     start = None if last is None else first - last
     count = write(path, head, _before(client, name, start, first))
-    if client.describe(job)["incarnation"] != head.incarnation:
+    if read_reply(Description, client.describe(job)).incarnation != head.incarnation:
         path.unlink(missing_ok=True)
         raise RuntimeFailure(f"{name} has restarted with a new incarnation meanwhile", hint="Try again.")
     say(f"{path}: {name} version {head.version}, {count} results; it continues with interval {first}")
@@ -98,11 +100,11 @@ def restore_command(path: Path, name: str | None, api: str | None) -> None:
         answer = client.apply(text, creator=head.creator, source=str(path), signed=signed, first=head.first)
     except QueryError as error:
         raise with_caret(error, text) from None
-    job = str(answer["job"])
-    roster = client.describe(job)["roster"]["agents"]
-    there = {str(each["agent"]) for each in roster}
-    have = f"{answer['acknowledged']} of {answer['expected']} agents have it"
-    say(f"{job}: {have}, from interval {head.first} on")
+    done = read_reply(Applied, answer)
+    roster = read_reply(Description, client.describe(done.job)).roster
+    there = {each.agent for each in roster.agents}
+    have = f"{done.acknowledged} of {done.expected} agents have it"
+    say(f"{done.job}: {have}, from interval {head.first} on")
     if head.signed and not same:
         say("the signatures of the savepoint are for its own name, so the renamed job has none")
     if missing := [each for each in head.agents if each not in there]:

@@ -10,6 +10,7 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, complete_jobs, end_with_reader, say, with_caret
+from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.errors import QueryError, RuntimeFailure
 from elfmesh.text import printable, suggest
 
@@ -87,7 +88,7 @@ def _text(client: Client, name: str) -> str:
     if name in streams:
         return _select(name)
     try:
-        return str(client.describe(name)["text"])
+        return read_reply(Description, client.describe(name)).text
     except RuntimeFailure:
         jobs = [str(row["job"]) for row in client.get("jobs")]
         raise RuntimeFailure(

@@ -31,6 +31,8 @@ from elfmesh.cli.common import (
 from elfmesh.cli.jobs.names import check_is_job
 from elfmesh.control.jobs.manifest import split_name
 from elfmesh.control.jobs.signing import Envelope, text_digest
+from elfmesh.control.protocol.replies import Description, read_reply
+from elfmesh.control.protocol.replies_changes import Applied, Deleted
 from elfmesh.errors import DataError, QueryError, UsageError
 from elfmesh.local.text_input import read_text
 from elfmesh.text import printable
@@ -50,28 +52,28 @@ def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
     """Print what `apply` or `update` did, or would do."""
     if old is not None and old.strip() != new.strip():
         print_difference(old, new)
-    state, seconds = answer["state"], answer.get("seconds") or {}
-    meaning = MEANING.get(state, state)
-    if state == "reset" and answer.get("in_place") is False:
+    done = read_reply(Applied, answer)
+    meaning, seconds = MEANING.get(done.state, done.state), done.seconds or {}
+    if done.state == "reset" and done.in_place is False:
         meaning = "reset: results and interval numbers restart"
-    if answer.get("reasons"):
-        meaning += f" ({', '.join(answer['reasons'])})"
-    if answer.get("dry_run"):
-        click.echo(f"{answer['job']} version {answer['version']} would be {meaning}")
+    if done.reasons:
+        meaning += f" ({', '.join(done.reasons)})"
+    if done.dry_run:
+        click.echo(f"{done.job} version {done.version} would be {meaning}")
     else:
-        start = answer["effective_interval"]
+        start = done.effective_interval
         begins = f"interval {start}" if start else "the beginning of their logs"
         click.echo(
-            f"{answer['job']} version {answer['version']}: {meaning}; {answer['acknowledged']} of "
-            f"{answer['expected']} agents have it, from {begins} on "
+            f"{done.job} version {done.version}: {meaning}; {done.acknowledged} of {done.expected} agents "
+            f"have it, from {begins} on "
             f"(prepared in {seconds.get('prepare', 0):.3f} s, in force in {seconds.get('activate', 0):.3f} s)"
         )
-    if answer.get("columns"):
-        effects = (f"{printable(name)}: {effect}" for name, effect in answer["columns"].items())
+    if done.columns:
+        effects = (f"{printable(name)}: {effect}" for name, effect in done.columns.items())
         click.echo("    " + ", ".join(effects))
-    if answer.get("hint"):
-        say(answer["hint"])
-    elif not answer.get("dry_run") and answer["acknowledged"] < answer["expected"]:
+    if done.hint:
+        say(done.hint)
+    elif not done.dry_run and done.acknowledged < done.expected:
         say("Not all agents have acknowledged yet; `elf rollout status` shows who is missing.")
 
 
@@ -134,7 +136,7 @@ def update_command(
     except QueryError as error:
         raise within(error, whole, text, source) from None
     if output == "table":
-        print_applied(answer, str(running.get("text", "")), _bare(text))
+        print_applied(answer, read_reply(Description, running).text, _bare(text))
     elif output == "json":
         print_json(answer)
     else:
@@ -162,10 +164,10 @@ def revoke_command(path: str, output: str, api: str | None) -> None:
     client = Client(api)
     answers = [client.revoke(each.reported.job, each.encode().decode()) for each in read_tombstones(path)]
     if output == "table":
-        for answer in answers:
+        for done in (read_reply(Applied, answer) for answer in answers):
             click.echo(
-                f"{printable(str(answer['job']))}: revoked; {answer['acknowledged']} of {answer['expected']} "
-                "agents have stored it; the others get it when they return"
+                f"{printable(done.job)}: revoked; {done.acknowledged} of {done.expected} agents have stored"
+                " it; the others get it when they return"
             )
     else:
         print_rows(output, APPLIED, answers)
@@ -192,8 +194,9 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
     check_is_job(client, job)
     answer = client.delete(job)
     if output == "table":
-        of = f" ({answer['acknowledged']} of {answer['expected']} agents)" if answer.get("expected") else ""
-        click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{of}")
+        done = read_reply(Deleted, answer)
+        of = f" ({done.acknowledged} of {done.expected} agents)" if done.expected else ""
+        click.echo(f"{printable(done.job or job)}: {text_of(done.state)}{of}")
     else:
         print_rows(output, APPLIED, [answer])
 
@@ -239,12 +242,13 @@ def _change(group: click.Group | None, name: str, summary: str) -> click.Command
     @api_option
     def command(job: str, output: str, api: str | None) -> None:
         answer = getattr(Client(api), name)(job)
-        if output == "table" and answer.get("state") != "deleted":
-            print_applied(answer, None, "")
-        elif output == "table":
-            click.echo(f"{printable(str(answer['job']))}: deleted")
-        else:
+        done = read_reply(Applied, answer)
+        if output != "table":
             print_rows(output, APPLIED, [answer])
+        elif done.state == "deleted":
+            click.echo(f"{printable(done.job)}: deleted")
+        else:
+            print_applied(answer, None, "")
 
     if group is not None:
         group.add_command(command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import click
 
@@ -18,6 +17,8 @@ from elfmesh.cli.common import (
     say,
     text_of,
 )
+from elfmesh.control.protocol.replies import read_reply
+from elfmesh.control.protocol.replies_changes import Verification
 from elfmesh.errors import RuntimeFailure
 
 POLL_S = 0.25
@@ -37,50 +38,50 @@ def verify_command(job: str, interval: int, output: str, api: str | None) -> Non
     """
     client = Client(api)
     found = client.verify(job, interval, again=True)
-    while found["state"] == "running":
+    while (outcome := read_reply(Verification, found)).state == "running":
         time.sleep(POLL_S)
         found = client.verify(job, interval)
-    if found["state"] in ("unknown", "failed", "refused"):
-        raise RuntimeFailure(str(found["error"]), where=job, hint=_what_helps(found, job))
+    if outcome.state in ("unknown", "failed", "refused"):
+        raise RuntimeFailure(str(outcome.error), where=job, hint=_what_helps(outcome, job))
     if output == "json":
         print_json(found)
     elif output == "csv":
         print_rows("csv", ("job", "interval", "state", "rows", "digest"), [found])
     else:
-        _show(found)
-    if found["state"] != "equal":
+        _show(outcome)
+    if outcome.state != "equal":
         raise click.exceptions.Exit(EXIT_DIFFERENT)
 
 
-def _what_helps(found: dict[str, Any], job: str) -> str:
+def _what_helps(outcome: Verification, job: str) -> str:
     from elfmesh.control.master.verification import SESSIONS
 
-    if found["error"] == SESSIONS:
+    if outcome.error == SESSIONS:
         return (
             f"`elf run` over all the raw logs recomputes them, as does `elf diff {job}` on Spark; "
             f"`elf describe job {job}` has the text."
         )
-    if found["state"] == "unknown":
+    if outcome.state == "unknown":
         return f"`elf results {job}` lists what is kept."
     return f"Ask again in a moment; `elf why {job}` shows what delays the job."
 
 
-def _show(found: dict[str, Any]) -> None:
-    state, interval = found["state"], found["interval"]
-    names = [agent["agent"] for agent in found["agents"]]
+def _show(outcome: Verification) -> None:
+    state, interval, published = outcome.state, outcome.interval, outcome.published or {}
+    recomputed, agents = outcome.recomputed or {}, outcome.agents or []
     if state == "equal":
         click.echo(
-            f"interval {interval}: equal. {found['rows']} rows recomputed by {len(names)} agents from"
-            f" {found['recomputed']['contributed']} records; digest {found['digest']}"
+            f"interval {interval}: equal. {outcome.rows} rows recomputed by {len(agents)} agents from"
+            f" {recomputed['contributed']} records; digest {outcome.digest}"
         )
         return
     click.secho(f"interval {interval}: {state.upper()}", fg="red", bold=True)
-    click.echo(f"published:  {text_of(found['published'])}")
-    click.echo(f"recomputed: {text_of(found['recomputed'])}")
-    for pair in found.get("differences", ()):
+    click.echo(f"published:  {text_of(published)}")
+    click.echo(f"recomputed: {text_of(recomputed)}")
+    for pair in outcome.differences or []:
         click.echo(f"  - {text_of(pair['published'])}\n  + {text_of(pair['recomputed'])}")
-    if found["errors"]:
-        print_table(["AGENT", "ERROR"], [[each["agent"], each["error"]] for each in found["errors"]])
-    late = found["published"].get("late_dropped", 0)
+    if outcome.errors:
+        print_table(["AGENT", "ERROR"], [[each["agent"], each["error"]] for each in outcome.errors])
+    late = published.get("late_dropped", 0)
     if state == "different" and late:
         say(f"{late} records arrived too late for the published result; the recomputation includes them.")

@@ -15,6 +15,7 @@ from elfmesh.cli.common import (
     print_rows,
     text_of,
 )
+from elfmesh.control.protocol.replies import Story, StoryStep, Why, read_reply
 from elfmesh.errors import UsageError
 
 COLUMNS = ("agent", "state", "frontier", "behind", "dead_for_seconds", "error")
@@ -51,20 +52,17 @@ def why_command(job: str, trace: str | None, output: str, api: str | None) -> No
     if output == "csv":
         print_rows("csv", COLUMNS, found["agents"])
         return
-    interval = found["interval"]
-    if interval is not None:
-        click.secho(
-            f"interval {interval['index']}  {interval['start']} .. {interval['end']}  "
-            f"{found['in']}/{found['expected']} agents in",
-            bold=True,
-        )
-    click.echo(text_of(found["because"]))
-    if newest := found.get("newest"):
-        lacks = f", missing: {', '.join(newest['missing'])}" if newest["missing"] else ""
-        reported = f"newest record: interval {newest['index']}, {newest['state']}"
-        click.echo(text_of(f"{reported}, completeness {newest['completeness']:.3g}{lacks}"))
-    if found["tentative_rev"]:
-        click.echo(f"published meanwhile as TENTATIVE rev {found['tentative_rev']}: elf results --state all")
+    why = read_reply(Why, found)
+    if (interval := why.interval) is not None:
+        span = f"interval {interval.index}  {interval.start} .. {interval.end}"
+        click.secho(f"{span}  {why.inside}/{why.expected} agents in", bold=True)
+    click.echo(text_of(why.because))
+    if newest := why.newest or None:
+        lacks = f", missing: {', '.join(newest.missing)}" if newest.missing else ""
+        reported = f"newest record: interval {newest.index}, {newest.state}"
+        click.echo(text_of(f"{reported}, completeness {newest.completeness:.3g}{lacks}"))
+    if why.tentative_rev:
+        click.echo(f"published meanwhile as TENTATIVE rev {why.tentative_rev}: elf results --state all")
     if found["agents"]:
         print_rows("table", COLUMNS, found["agents"])
 
@@ -81,30 +79,29 @@ def _trace(job: str, interval: str, output: str, api: str | None) -> None:
     if output == "csv":
         print_rows("csv", STEPS, found["steps"])
         return
-    about = found["interval"]
-    state = (
-        "open" if found["state"] is None else f"{found['state']}, completeness {found['completeness']:.3g}"
-    )
-    click.secho(f"interval {about['index']}  {about['start']} .. {about['end']}  {text_of(state)}", bold=True)
-    print_rows("table", STORY, _lines(found["steps"]))
-    for each in found["without"]:
-        click.echo(text_of(f"without a step: {each['agent']} ({each['reason']})"))
+    story = read_reply(Story, found)
+    about = story.interval
+    state = "open" if story.state is None else f"{story.state}, completeness {story.completeness:.3g}"
+    click.secho(f"interval {about.index}  {about.start} .. {about.end}  {text_of(state)}", bold=True)
+    print_rows("table", STORY, _lines(story.steps))
+    for each in story.without:
+        click.echo(text_of(f"without a step: {each.agent} ({each.reason})"))
 
 
-def _lines(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    kinds: dict[str, list[dict[str, Any]]] = {}
+def _lines(steps: list[StoryStep]) -> list[dict[str, Any]]:
+    kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
-        kinds.setdefault(step["kind"], []).append(step)
+        kinds.setdefault(step.kind, []).append(step)
     lines: list[tuple[str, ...]] = []
     for step in steps:
-        alike, kind, after = kinds[step["kind"]], step["kind"], f"{step['seconds']:+.3f} s"
+        alike, after = kinds[step.kind], f"{step.seconds:+.3f} s"
         if len(alike) < GROUPED:
-            times = f" ({step['times']} times)" if step["times"] > 1 else ""
-            lines.append((after, step["agent"], kind, step["peer"], step["detail"] + times))
+            times = f" ({step.times} times)" if step.times > 1 else ""
+            lines.append((after, step.agent, step.kind, step.peer, step.detail + times))
         elif step is alike[0]:
-            agents, peers = (_names([each[key] for each in alike]) for key in ("agent", "peer"))
-            until = f"{len(alike)} steps until {alike[-1]['seconds']:+.3f} s"
-            lines.append((after, agents, kind, peers, until))
+            agents, peers = _names([each.agent for each in alike]), _names([each.peer for each in alike])
+            until = f"{len(alike)} steps until {alike[-1].seconds:+.3f} s"
+            lines.append((after, agents, step.kind, peers, until))
     return [dict(zip(STORY, line, strict=True)) for line in lines]
 
 

@@ -14,6 +14,7 @@ import click
 
 from elfmesh.cli.common import api_option, job_argument, output_option, print_json, print_rows, say
 from elfmesh.cli.local.spark import named_inputs, spark_options
+from elfmesh.control.protocol.replies import Description, ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, UsageError
 
 EXIT_DIFFERENT = 1
@@ -48,14 +49,14 @@ def diff_command(
 
     inputs, tables = named_inputs(streams, "--stream"), named_inputs(lookups, "--lookup")
     client = Client(api)
-    found = client.describe(job)
-    first, last = asked_range(interval, client.offsets(job))
+    found = read_reply(Description, client.describe(job))
+    first, last = asked_range(interval, read_reply(ResultOffsets, client.offsets(job)))
     lines = client.lines(job, start=first, limit=None, state="final")
     published = {each["interval"]["index"]: each for each in whole(map(parse, lines))}
     if not any(first <= index <= last for index in published):
         raise RuntimeFailure(f"no interval from {first} to {last} is kept", where=job)
-    history = _history(str(found["text"]), job, inputs, tables, client.address, (first, last), python, master)
-    compared = compare(published, history, first, last, int(found["version"]))
+    history = _history(found.text, job, inputs, tables, client.address, (first, last), python, master)
+    compared = compare(published, history, first, last, found.version)
     totals = Totals()
     for one in compared:
         totals.add(one)
@@ -76,10 +77,10 @@ def diff_command(
         raise RuntimeFailure("no interval could be compared", where=job)
 
 
-def asked_range(text: str | None, offsets: dict[str, Any]) -> tuple[int, int]:
+def asked_range(text: str | None, held: ResultOffsets) -> tuple[int, int]:
     """Parse the first and the last interval to compare. Raises UsageError if it is not a range."""
     if text is None:
-        return int(offsets["earliest"]), int(offsets["latest"])
+        return held.earliest, held.latest
     found = _RANGE.fullmatch(text.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,6 +31,7 @@ from elfmesh.control.jobs.register_value import (
     plan_digest,
 )
 from elfmesh.control.jobs.terms import Numbering, RosterEntry, Terms
+from elfmesh.control.protocol.replies import Voter
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
@@ -77,13 +77,13 @@ class Attempt:
             return "lost its votes"
         return "votes no more, since a recovery was begun" if voter.id in self.proposer.superseded else ""
 
-    def voters(self) -> list[dict[str, Any]]:
+    def voters(self) -> list[Voter]:
         return [
-            {
-                "address": f"{voter.host}:{voter.port}",
-                "id": voter.id.hex(),
-                "state": self._abstains(voter) or ("answers" if self.answers(voter) else "does not answer"),
-            }
+            Voter(
+                f"{voter.host}:{voter.port}",
+                voter.id.hex(),
+                self._abstains(voter) or ("answers" if self.answers(voter) else "does not answer"),
+            )
             for voter in self.terms.acceptors
         ]
 

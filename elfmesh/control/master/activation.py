@@ -12,9 +12,11 @@ directly to members that have not acknowledged it (D-16).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from elfmesh.control.answers import OK, respond
+from msgspec.structs import replace
+
+from elfmesh.control.answers import OK, Body, respond
 from elfmesh.control.context import Timer
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
@@ -22,6 +24,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.messages import Roster, RosterAck, unpack
+from elfmesh.control.protocol.replies_changes import Applied, JobSummary
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
@@ -35,6 +38,9 @@ DIRECT_MAX = 64
 
 REPEAT_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between rounds. After the last one, the upkeep of the master repeats them."""
+
+NO_MEMBER = "No agent carries this stream with these labels yet; the job begins with the first one."
+S = TypeVar("S", bound=JobSummary)
 
 
 @dataclass(slots=True)
@@ -157,7 +163,7 @@ class Activation:
         for key in list(self._applicants):
             self._tell(key)
 
-    def refuse(self, status: int, body: dict[str, Any]) -> None:
+    def refuse(self, status: int, body: Body) -> None:
         """Answer the clients that the job cannot run, and why."""
         self._stopped = True
         for applicant in self._applicants.values():
@@ -170,26 +176,31 @@ class Activation:
         applicant.timer.cancel()
         terms, now = self._term.terms, self._context.now
         prepared = min(max(applicant.prepared_at or self._prepared_at or now, applicant.since), now)
-        body = summary(terms, self._book, applicant.state) | dict(applicant.extra)
-        body["seconds"] = {
-            "prepare": round(prepared - applicant.since, 6),
-            "activate": round(now - prepared, 6),
-        }
-        if not body["expected"] and not read_plan(terms.manifest.text).reads:
-            body["hint"] = (
-                "No agent with these labels has this stream yet; the job begins with the first one."
-            )
+        body = summary(
+            Applied,
+            terms,
+            self._book,
+            applicant.state,
+            **dict(applicant.extra),
+            seconds={
+                "prepare": round(prepared - applicant.since, 6),
+                "activate": round(now - prepared, 6),
+            },
+        )
+        if not body.expected and not read_plan(terms.manifest.text).reads:
+            body = replace(body, hint=NO_MEMBER)
         respond(self._context, applicant.origin, applicant.token, OK, body)
 
 
-def summary(terms: Terms, book: RosterBook, state: str) -> dict[str, Any]:
-    """The JSON object of `apply`, without its times."""
+def summary(kind: type[S], terms: Terms, book: RosterBook, state: str, **more: Any) -> S:
+    """Return a reply with the summary of a job and the other fields of `kind`."""
     active, first = len(book.active), max(terms.start, terms.effective)
-    return {
-        "job": terms.manifest.qualified,
-        "version": terms.manifest.version,
-        "effective_interval": 0 if first == FIRST else first,
-        "acknowledged": active - len(book.unacknowledged),
-        "expected": active,
-        "state": state,
-    }
+    return kind(
+        job=terms.manifest.qualified,
+        version=terms.manifest.version,
+        effective_interval=0 if first == FIRST else first,
+        acknowledged=active - len(book.unacknowledged),
+        expected=active,
+        state=state,
+        **more,
+    )

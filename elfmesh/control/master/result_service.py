@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import UNSET
 
 from elfmesh.control.answers import (
     BAD_REQUEST,
@@ -24,6 +24,7 @@ from elfmesh.control.answers import (
     GONE,
     OK,
     UNAVAILABLE,
+    Body,
     error_body,
     respond,
     seconds,
@@ -35,6 +36,7 @@ from elfmesh.control.jobs.records import FIRST, PAO
 from elfmesh.control.jobs.terms import CurrentTerms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.protocol.messages import Ask
+from elfmesh.control.protocol.replies import ResultOffsets, ResultPage, ResultSchema
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 
@@ -46,7 +48,7 @@ WAITERS_MAX = 256
 """Long polls that wait at one master. Further ones are answered at once."""
 
 KEEP_HINT = "Write KEEP PARTIALS before AS in the job's text, and apply it again."
-"""How a job gets partial aggregates."""
+"""Hint for a job without partial aggregates."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class Waiter:
 
 
 class ResultService:
-    """Answers questions about the results of one job.
+    """Answers requests about the results of one job.
 
     Args:
         context: the way out and the log.
@@ -245,7 +247,7 @@ class ResultService:
             return
         earliest = read.earliest if read.earliest is not None else 0
         latest = read.latest if read.latest is not None else earliest - 1
-        body: dict[str, Any] = {
+        held: dict[str, Any] = {
             "earliest": earliest,
             "latest": latest,
             "expired": read.expired,
@@ -253,9 +255,9 @@ class ResultService:
             "incarnation": asked.get("incarnation", self._incarnation),
         }
         if ask.verb == "offsets":
-            body |= {"earlier": [asdict(each) for each in self._earlier.values()]} if self._earlier else {}
-            seq = None if _revision(asked) is None else self._tentative.seq
-            self._respond(ask, OK, body if seq is None else body | {"revision": seq})
+            seq = UNSET if _revision(asked) is None else self._tentative.seq
+            reply = ResultOffsets(**held, earlier=tuple(self._earlier.values()) or UNSET, revision=seq)
+            self._respond(ask, OK, reply)
         elif ask.verb == "schema":
             wanted = read.partials if asked.get("view") == PAO else read.schema
             if read.schema and not wanted:
@@ -265,9 +267,9 @@ class ResultService:
                 hint = "The columns' types are known with the first result; ask again, or with wait=30."
                 self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
             else:
-                self._respond(ask, OK, body | {"arrow": base64.b64encode(wanted).decode()})
+                self._respond(ask, OK, ResultSchema(**held, arrow=base64.b64encode(wanted).decode()))
         elif asked.get("strict") and earlier and (damaged or read.latest is None):
-            latest = self._earlier[body["incarnation"]].latest
+            latest = self._earlier[held["incarnation"]].latest
             gone = f"intervals {start} to {latest} of the numbering before an update are not kept any more"
             self._respond(ask, GONE, error_body(gone))
         elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
@@ -278,12 +280,12 @@ class ResultService:
             page, revision = read.page, _revision(asked)
             if ask.verb == "feed":
                 until = asked["until"] if following > latest else None
-                body |= self.feed.facts() | self.feed.stretch(following, until, read.expired)
-                self._respond(ask, OK, body, page)
+                held |= self.feed.facts() | self.feed.stretch(following, until, read.expired)
+                self._respond(ask, OK, held, page)
                 return
             if revision is not None:
                 page, revision = self._with_tentative(page, asked, following > latest, revision)
-            self._respond(ask, OK, body | {"next": following, "revision": revision}, page)
+            self._respond(ask, OK, ResultPage(**held, next=following, revision=revision), page)
 
     def _with_tentative(
         self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
@@ -305,7 +307,7 @@ class ResultService:
             revision = self._tentative.number(record.index) if goes_on else revision
         return page, self._tentative.seq
 
-    def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+    def _respond(self, ask: Ask, status: int, body: Body, payload: bytes = b"") -> None:
         respond(self._context, ask.origin, ask.token, status, body, payload)
 
 

@@ -32,6 +32,7 @@ from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import RosterEntry, Stage
 from elfmesh.control.protocol.events import Finalise, Finalised, LogRead
 from elfmesh.control.protocol.messages_safety import Verified, Verify
+from elfmesh.control.protocol.replies_changes import Verification
 from elfmesh.control.replicas.page_reads import read_rows
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.errors import ProtocolError
@@ -110,32 +111,28 @@ class Verifier:
         self._check: _Check | None = None
         self._opening: int | None = None
         self._waiting: deque[int] = deque()
-        self._done: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._done: OrderedDict[int, Verification] = OrderedDict()
         self._stopped = False
         self._every = int(context.facts("limits").get("self_check", 0))
         self.equal = self.different = 0
 
-    def status(self, index: int) -> dict[str, Any]:
-        """The state of the verification of an interval, which begins if it has not begun."""
-        job = self._manifest.qualified
+    def status(self, index: int) -> Verification:
+        """Return the state of the verification of an interval; starts the verification if necessary."""
         if index in self._done:
             return self._done[index]
         if self._check is not None and self._check.index == index:
-            waits = sorted(self._check.waits_for.values())
-            return {"job": job, "interval": index, "state": "running", "waits_for": waits}
+            return self._state(index, "running", waits_for=sorted(self._check.waits_for.values()))
         if self._has_sessions(index):
-            return {"job": job, "interval": index, "state": "refused", "error": SESSIONS}
+            return self._state(index, "refused", error=SESSIONS)
         if index != self._opening and index not in self._waiting:
             if len(self._waiting) >= WAITING_MAX:
-                return {
-                    "job": job,
-                    "interval": index,
-                    "state": "refused",
-                    "error": "too many intervals wait for their verification",
-                }
+                return self._state(index, "refused", error="too many wait already")
             self._waiting.append(index)
             self._next()
-        return {"job": job, "interval": index, "state": "running", "waits_for": []}
+        return self._state(index, "running", waits_for=[])
+
+    def _state(self, index: int, state: str, **more: Any) -> Verification:
+        return Verification(job=self._manifest.qualified, interval=index, state=state, **more)
 
     def _has_sessions(self, index: int) -> bool:
         return read_plan(stage_at(self._stages, index).manifest.text).sessions
@@ -368,7 +365,7 @@ class Verifier:
         )
 
     def _end(self, index: int, state: str, **more: Any) -> None:
-        self._done[index] = {"job": self._manifest.qualified, "interval": index, "state": state, **more}
+        self._done[index] = self._state(index, state, **more)
         while len(self._done) > KEPT_MAX:
             self._done.popitem(last=False)
         self._next()

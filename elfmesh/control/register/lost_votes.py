@@ -19,11 +19,11 @@ Paper: protocol-aware recovery (Alagappan et al., FAST 2018): a damaged log is n
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
 
 import msgspec
 
 from elfmesh.control.jobs.register_value import RegisterValue
+from elfmesh.control.protocol.replies import VotesReport
 from elfmesh.errors import ProtocolError
 
 KIND = "votes-lost"
@@ -78,14 +78,13 @@ def begins_membership(value: RegisterValue, agent: bytes, boot: int) -> bool:
     return any(contact.id == agent and contact.incarnation >= boot for contact in value.acceptors)
 
 
-def voting_text(voting: dict[str, Any]) -> str:
-    """Return the problems with this agent's votes, or those on its jobs, as text; see `requests.voting`."""
-    lost, stuck = voting["lost"], voting["without_majority"]
-    text = []
-    if lost and lost["jobs"]:
+def voting_text(votes: VotesReport) -> str:
+    """Return what is wrong with the votes of this agent, or with those on its jobs, as a sentence."""
+    lost, stuck, text = votes.lost, votes.without_majority, []
+    if lost is not None and lost.jobs:
         text.append(
-            f"{lost['file']} {lost['reason']}: the agent has lost its votes, and does not vote on"
-            f" {_shown(lost['jobs'])} until its vote there is replaced"
+            f"{lost.file} {lost.reason}: the agent has lost its votes, and does not vote on"
+            f" {_shown(lost.jobs)} until its vote there is replaced"
         )
     if stuck:
         text.append(f"no majority of the agents that vote on {_shown(stuck)} answers (`elf why` names them)")

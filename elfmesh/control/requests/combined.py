@@ -1,61 +1,66 @@
-"""One answer to a client out of those of all agents.
+"""Combines the answers of all agents into one answer to the client.
 
-Owns what is said once of what many say. Sends nothing.
+The module decides which of several rows about one object the client gets, and the order of the rows. It sends
+nothing.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.answers import decode_body
+import msgspec
+
+from elfmesh.control.protocol.replies import JobRow, StreamRow, StreamSummary
 from elfmesh.control.requests.dead_agents import one_each
-from elfmesh.errors import ProtocolError
+from elfmesh.control.requests.verbs import VERBS
+from elfmesh.wire import UNREADABLE
 
 
-def answers_of_all(payload: bytes) -> list[dict[str, Any]]:
-    """The JSON objects of all agents, one a line; damaged ones are left out."""
-    found: list[dict[str, Any]] = []
+class _Rows(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
+def answers_of_all(verb: str, payload: bytes) -> list[Any]:
+    """Return the rows of all agents, whose lines are the payload. Damaged rows are left out."""
+    found, kind = [], StreamRow if verb == "streams" else VERBS[verb].reply
     for line in payload.splitlines():
         try:
-            items = decode_body(line).get("items")
-        except ProtocolError:
+            items = msgspec.json.decode(line, type=_Rows).items
+        except UNREADABLE:
             continue
-        if isinstance(items, list):
-            found.extend(item for item in items if isinstance(item, dict))
+        for item in items:
+            try:
+                found.append(msgspec.json.decode(item, type=kind))
+            except UNREADABLE:
+                continue
     return found
 
 
 def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    items = answers_of_all(payload)
-    if verb == "list":
-        newest: dict[str, dict[str, Any]] = {}
-        for item in items:
-            held = newest.get(str(item.get("id")))
-            if held is None or int(item.get("epoch") or 0) > int(held.get("epoch") or 0):
-                newest[str(item.get("id"))] = item
-        return {"jobs": sorted(newest.values(), key=lambda item: str(item.get("job"))), **summary}
-    if verb == "streams":
-        return {"streams": _streams(items), **summary}
-    if verb == "steps":
-        return {"steps": items, **summary}
+    rows = answers_of_all(verb, payload)
     if verb == "agents":
-        items = one_each(items)
-    key = "name" if verb == "agents" else "tree"
-    return {verb: sorted(items, key=lambda item: str(item.get(key))), **summary}
+        rows = sorted(one_each(rows), key=lambda row: str(row.get("name")))
+    elif verb == "list":
+        newest: dict[str, JobRow] = {}
+        for row in rows:
+            if row.id not in newest or row.epoch > newest[row.id].epoch:
+                newest[row.id] = row
+        rows = sorted(newest.values(), key=lambda row: row.job)
+    elif verb == "streams":
+        rows = _streams(rows)
+    elif verb != "steps":
+        rows = sorted(rows, key=lambda row: row.tree if verb == "trees" else row.job)
+    return {"jobs" if verb == "list" else verb: msgspec.to_builtins(rows), **summary}
 
 
-def _streams(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    streams: dict[str, dict[str, Any]] = {}
-    for item in items:
-        name = str(item.get("stream"))
-        stream = streams.setdefault(name, {"stream": name, "formats": [], "columns": [], "agents": []})
-        if item.get("format") not in stream["formats"]:
-            stream["formats"].append(item.get("format"))
-        columns = item.get("columns")
-        known = stream["columns"]
-        known += [each for each in columns if each not in known] if isinstance(columns, list) else []
-        stream["agents"].append(item.get("agent"))
+def _streams(rows: list[StreamRow]) -> list[StreamSummary]:
+    streams: dict[str, StreamSummary] = {}
+    for row in rows:
+        stream = streams.setdefault(row.stream, StreamSummary(row.stream, [], [], []))
+        stream.formats.extend({row.format}.difference(stream.formats))
+        stream.columns.extend([each for each in row.columns if each not in stream.columns])
+        stream.agents.append(row.agent)
     for stream in streams.values():
-        stream["agents"].sort(key=str)
-        stream["formats"].sort(key=str)
+        stream.agents.sort()
+        stream.formats.sort()
     return [streams[name] for name in sorted(streams)]

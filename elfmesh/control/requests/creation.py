@@ -33,9 +33,10 @@ from elfmesh.control.jobs.register_value import Create, Look, RegisterValue
 from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Submit
+from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.control.register.outcome import Lost
 from elfmesh.control.requests.precondition import LOOK, Seen, answer_seen, outdated, read_seen
-from elfmesh.control.requests.version_handler import dry_run_fields
+from elfmesh.control.requests.version_handler import DRY_RUN
 from elfmesh.machine import Contact
 
 RESET_S = 1.0
@@ -143,12 +144,5 @@ class Creation:
         master.term.end(ended, retire=True)
 
     def _would_create(self, message: Submit) -> None:
-        body = {
-            "job": message.manifest.qualified,
-            "version": message.manifest.version,
-            "effective_interval": 0,
-            "acknowledged": 0,
-            "expected": 0,
-            "state": "new",
-        }
-        respond(self._context, message.origin, message.token, OK, body | dry_run_fields())
+        body = Applied(message.manifest.qualified, message.manifest.version, 0, 0, 0, "new", **DRY_RUN)
+        respond(self._context, message.origin, message.token, OK, body)

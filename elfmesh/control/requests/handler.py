@@ -1,17 +1,17 @@
-"""Clients' questions where they are answered: at a job's master, or by every agent.
+"""The requests of clients at the agent that answers them: the master of a job, or every agent.
 
-Owns the verbs. What a verb does to a job is the master's business; who the master is, leadership's; how a job
-begins, `creation`'s.
+The module selects the handler of a verb (`job_verbs`). The master changes its job, `leadership` decides who
+the master is, and `creation` creates jobs.
 
-Invariant: every question that arrives is answered, passed on to the master, or refused; it is passed on at
-most `HOPS_MAX` times.
+Invariant: every request is answered, forwarded to the master, or refused. It is forwarded at most `HOPS_MAX`
+times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from elfmesh import ids
 from elfmesh.control.answers import (
@@ -34,6 +34,7 @@ from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import HOPS_MAX, Ask, AskAll, Question, Submit
+from elfmesh.control.protocol.replies_changes import Deleted, JobSummary
 from elfmesh.control.requests.creation import Creation
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.dependency_check import (
@@ -59,24 +60,24 @@ from elfmesh.overlay.events import ProbeDone
 from elfmesh.srt.events import PublishDone
 
 QUESTION_S = 2.0
-"""How long all agents have to answer."""
+"""Time limit for the answers of all agents."""
 
 ROOT_TRIES = 10
 ROOT_AGAIN_S = 0.2
-"""A young overlay may not have the tree of all agents yet."""
+"""Pause before the next attempt, because a new overlay may not have the tree of all agents yet."""
 
 ANSWER_BYTES_MAX = 64 << 10
-"""One agent's share of an answer of all."""
+"""Maximum size of the rows of one agent in an answer of all."""
 
 
 class RequestHandler:
-    """Answers questions that reached this agent.
+    """Answers the requests that reach this agent.
 
     Args:
-        context: clock and way out.
-        leadership: who leads what.
-        member_host: what this agent carries.
-        dead: the agents that it has lost sight of.
+        context: clock and effects.
+        leadership: the masters, and what is known of other masters.
+        member_host: the members on this agent.
+        dead: the dead agents that this agent knows.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class RequestHandler:
     # -- apply -----------------------------------------------------------------------------------------
 
     def submit(self, message: Submit) -> None:
-        """A job arrived at the agent closest to its id, or at its master."""
+        """Handle the text of a job at the agent closest to its id, or at its master."""
         manifest = message.manifest
         try:
             read_plan(manifest.text)
@@ -160,10 +161,10 @@ class RequestHandler:
         check_reads(self.context, message.manifest, checked)
 
     def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
-        """Pass a request on to the job's master, and lead the job if that agent is dead.
+        """Forward a request to the master of the job, and lead the job if that agent is dead.
 
-        The root of a job's tree looks after its master, but a job that is over has no tree. An agent that has
-        missed the end would pass on every request for a new job to a master that has left.
+        The root of the tree of a job detects a dead master, but a job that has ended has no tree. An agent
+        that has missed the end would forward every request for a new job to a master that has left.
         """
         self.context.send(leader, replace(message, hops=message.hops + 1))
         terms, _ = self.leadership.known(_job_of(message))
@@ -211,7 +212,7 @@ class RequestHandler:
             respond(self.context, ask.origin, ask.token, OK, answer)
 
     def delete(self, master: Master, ask: Ask, tag: str) -> None:
-        """End a job, if it is the one that the client has seen."""
+        """Delete a job if it has the incarnation that the client has seen."""
         if not admits(self.context, ask, tag, master.term.terms, "incarnation"):
             return
 
@@ -220,10 +221,11 @@ class RequestHandler:
                 refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self.leadership.ended(master)
-            body = summary(master.term.terms, master.term.book, "deleted")
-            stopped = body["acknowledged"] = master.term.ending.stopped
-            body["expected"] = max(body["expected"], stopped)  # who leaves is told too, and expected no more
-            respond(self.context, ask.origin, ask.token, OK, body)
+            body = summary(JobSummary, master.term.terms, master.term.book, "deleted")
+            stopped = master.term.ending.stopped
+            # members that leave acknowledge it, and are not expected any more
+            given = asdict(body) | {"acknowledged": stopped, "expected": max(body.expected, stopped)}
+            respond(self.context, ask.origin, ask.token, OK, Deleted(**given))
 
         master.term.end(ended)
 
@@ -231,7 +233,7 @@ class RequestHandler:
         leader, seen = self.leadership.leader(ask.job), read_seen(tag)
         over = self.leadership.over(ask.job)
         if ask.verb == "delete" and seen is not None and seen.version and seen.incarnation == over:
-            respond(self.context, ask.origin, ask.token, OK, {"state": "deleted"})
+            respond(self.context, ask.origin, ask.token, OK, Deleted())
         elif ask.job in self._busy:
             text = "the job is changing its version; ask again"
             refuse(self.context, ask.origin, ask.token, UNAVAILABLE, text)
@@ -240,7 +242,7 @@ class RequestHandler:
         elif seen is not None and leader is None and over:
             outdated(self.context, ask, Seen(ask.job, over))
         elif ask.verb == "delete" and self.leadership.was_deleted(ask.job):
-            respond(self.context, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
+            respond(self.context, ask.origin, ask.token, OK, Deleted(earlier=True))
         elif leader is not None or seen is not None:
             refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
@@ -249,7 +251,7 @@ class RequestHandler:
     # -- all agents ------------------------------------------------------------------------------------
 
     def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
-        """A question for all agents arrived at the rendezvous of all."""
+        """Multicast a request for all agents, at the root of the tree of all agents."""
         if ids.ALL_AGENTS not in self.context.roots:
             if tries:
                 self.context.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
@@ -274,7 +276,7 @@ class RequestHandler:
         respond(self.context, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
 
     def question(self, message: Question) -> bytes:
-        """This agent's share of the answer of all."""
+        """Return the rows of this agent for an answer of all agents."""
         try:
             body = decode_body(message.body)
         except ProtocolError:

@@ -1,19 +1,22 @@
-"""What answers a verb: of a job at its master, of all agents at each of them.
+"""The handlers of verbs: of a job at its master, of all agents at each of them.
 
-Owns the handlers, by the names of `verbs.VERBS`, beside those that only agents ask (`feed`, `readable`,
-`hung_up`). What a verb does to a job is the business of the master's parts.
+The tables contain the handler of each name in `verbs.VERBS`, and of the verbs that only agents use (`feed`,
+`readable`, `hung_up`). A handler returns the reply that the record of its verb names. The parts of the master
+change the job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.answers import BAD_REQUEST, refuse, respond
+from elfmesh.control.answers import BAD_REQUEST, Body, refuse, respond
 from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Ask
+from elfmesh.control.protocol.replies import JobRow, StreamRow, TreeRow
+from elfmesh.control.protocol.replies_changes import Verification
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question about a job that is led here; `tag`: what its client has seen, if it asks for a change."""
+    """A request about a job of this master. `tag` is the version that the client of a change has seen."""
 
     parts: RequestHandler
     context: Context
@@ -36,14 +39,14 @@ class Asked:
     tag: str
 
 
-JobHandler = Callable[[Asked], dict[str, Any] | None]
-"""Gives the answer; None: it is sent later."""
+JobHandler = Callable[[Asked], Body | None]
+"""Returns the reply, or None if the handler sends it itself."""
 
-AllHandler = Callable[["RequestHandler", dict[str, Any]], list[dict[str, Any]]]
-"""This agent's rows of an answer of all agents."""
+AllHandler = Callable[["RequestHandler", dict[str, Any]], Sequence[Body]]
+"""Returns the rows of this agent for an answer of all agents."""
 
 
-def verify(asked: Asked) -> dict[str, Any] | None:
+def verify(asked: Asked) -> Verification | None:
     interval = asked.body.get("interval")
     if not isinstance(interval, int) or isinstance(interval, bool):
         text = "verify needs the number of an interval"
@@ -90,10 +93,10 @@ JOB_HANDLERS: dict[str, JobHandler] = {
 }
 
 
-def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The jobs that are led here, or should be; with `job` in the question, that one."""
+def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[JobRow]:
+    """Return the jobs that this agent leads or should lead; if the request contains `job`, only this one."""
     rows = [job_row(parts.context, master) for master in parts.leadership.masters.values()]
-    return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row["job"])]
+    return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row.job)]
 
 
 def agents(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -101,17 +104,17 @@ def agents(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
     return [agent_row(parts.context, parts.member_host, leads), *parts.dead.rows()]
 
 
-def streams(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+def streams(parts: RequestHandler, body: dict[str, Any]) -> list[StreamRow]:
     return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
 
 
-def trees(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """All trees of this agent; with `tree` in the question, that one."""
+def trees(parts: RequestHandler, body: dict[str, Any]) -> list[TreeRow]:
+    """Return all trees of this agent; if the request contains `tree`, only this one."""
     names = {master.job.hex(): master.term.manifest.qualified for master in parts.leadership.masters.values()}
     return [
-        {"agent": parts.context.name, **tree, "job": names.get(tree.get("tree", ""), "")}
+        TreeRow(agent=parts.context.name, **tree, job=names.get(tree["tree"], ""))
         for tree in parts.context.facts("trees").get("items", [])
-        if body.get("tree") in (None, tree.get("tree"))
+        if body.get("tree") in (None, tree["tree"])
     ]
 
 

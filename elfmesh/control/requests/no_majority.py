@@ -1,16 +1,15 @@
-"""Jobs that no agent can lead, because no majority of the agents that vote on them answers.
+"""Jobs that no agent can lead, because no majority of their voters answers.
 
-Owns what clients are told of such a job by the agent that should lead it: the root of its tree, which knows
-its terms and asks the voters again and again. Serves results from a copy. Decides nothing about the job.
+The root of the tree of such a job answers the requests of clients, because it knows the terms of the job and
+repeatedly asks the voters. It returns results from a copy. The module decides nothing about the job.
 
-Invariant: a job that has a master is its master's to answer for; what is told here comes from an attempt that
-is open, or that ended a moment ago.
+Invariant: only the master answers for a job that has one. An answer from here describes an attempt to lead
+that is open or has ended a moment ago.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,29 +19,30 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import encode_json, iso_us
+from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.result_service import ResultService
 from elfmesh.control.protocol.messages import Ask, Submit
+from elfmesh.control.protocol.replies import JobRow, Why
 from elfmesh.control.replicas.job_replica import LogCopy
-from elfmesh.control.requests.describe import NO_MAJORITY
+from elfmesh.control.requests.describe import NO_MAJORITY, row_of
 from elfmesh.control.requests.recovery import VERB, Recoveries
 from elfmesh.control.requests.voting import without_majority
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.errors import ProtocolError, QueryError
 
 COPY = "copy"
-"""In a question: answer from the copy that is held here, whichever agent leads."""
+"""Field of a request: the agent answers from its own copy, whichever agent leads."""
 
 COPY_VERBS = ("results", "rows", "offsets", "schema")
 HOPS_MAX = 3
 
 
 class NoMajority:
-    """What this agent knows of jobs without a majority.
+    """Answers requests about jobs without a majority.
 
     Args:
-        context: clock and way out.
+        context: clock and effects.
         leadership: the attempts to lead, and the copies of results logs.
     """
 
@@ -50,11 +50,11 @@ class NoMajority:
         self._context, self._leadership = context, leadership
         self._recoveries = Recoveries(context, leadership)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JobRow]:
         return [self._row(attempt) for attempt in without_majority(self._context, self._leadership).values()]
 
     def answered(self, message: Ask | Submit) -> bool:
-        """Answer what is asked about such a job; False if it is none, or it is not ours to answer."""
+        """Answer a request about such a job; False if another agent must answer."""
         if isinstance(message, Ask) and message.verb == VERB:
             return self._recoveries.asked(message)
         if isinstance(message, Ask) and self._from_copy(message):
@@ -99,7 +99,7 @@ class NoMajority:
             return False
 
     def _serve(self, ask: Ask, terms: Terms, copy: LogCopy) -> bool:
-        """Answer from the copy that is held here; at once, since nothing is published."""
+        """Answer from the copy of this agent, at once, because the job publishes nothing."""
         if copy.latest is None or copy.incarnation != terms.manifest.incarnation:
             return False
         try:
@@ -117,62 +117,52 @@ class NoMajority:
             result_service.ask(ask, body | {"wait": 0})
         return True
 
-    # -- what people are told ----------------------------------------------------------------------------
+    # -- replies -----------------------------------------------------------------------------------------
 
     def _because(self, attempt: Attempt) -> str:
-        voters = attempt.voters()
-        named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
+        named = ", ".join(map(str, attempt.voters()))
         since = f"{self._context.now - attempt.since:.0f} s"
         job = attempt.terms.manifest.qualified
         return f"no majority of the agents that vote on {job} answers, for {since}: {named}"
 
-    def _row(self, attempt: Attempt) -> dict[str, Any]:
+    def _row(self, attempt: Attempt) -> JobRow:
         terms = attempt.terms
-        manifest = terms.manifest
-        _, copy = self._leadership.held(manifest.job_id)
+        _, copy = self._leadership.held(terms.manifest.job_id)
         try:
-            plan = read_plan(manifest.text)
-            streams = ", ".join((*plan.streams, *plan.reads, *plan.latest))
+            plan = read_plan(terms.manifest.text)
         except QueryError:
-            streams = ""
-        return {
-            "id": manifest.job_id.hex(),
-            "job": manifest.qualified,
-            "creator": manifest.creator,
-            "version": manifest.version,
-            "state": NO_MAJORITY,
-            "stream": streams,
-            "agents": len(terms.members),
-            "latest": None if copy is None else copy.latest,
-            "master": "",
-            "epoch": terms.epoch,
-            "created": iso_us(manifest.created) if manifest.created else None,
-            "result": None,
-            "completeness": None,
-            "missing": [],
-            "held_for_seconds": round(self._context.now - attempt.since, 3),
-        }
+            plan = None
+        return row_of(
+            terms.manifest,
+            plan,
+            state=NO_MAJORITY,
+            agents=len(terms.members),
+            latest=None if copy is None else copy.latest,
+            master="",
+            epoch=terms.epoch,
+            result=None,
+            completeness=None,
+            missing=[],
+            held_for_seconds=round(self._context.now - attempt.since, 3),
+        )
 
-    def _why(self, attempt: Attempt) -> dict[str, Any]:
-        return {
-            "job": attempt.terms.manifest.qualified,
-            "state": NO_MAJORITY,
-            "interval": None,
-            "held_for_seconds": round(self._context.now - attempt.since, 3),
-            "stage": "waiting for a majority",
-            "tentative_rev": 0,
-            "in": 0,
-            "expected": len(attempt.terms.members),
-            "agents": [],
-            "reads": [],
-            "voters": attempt.voters(),
-            "voters_without_votes": [
-                f"{each.host}:{each.port}"
-                for each in attempt.terms.acceptors
-                if each.id in attempt.proposer.lost
-            ],
-            "because": self._because(attempt),
-        }
+    def _why(self, attempt: Attempt) -> Why:
+        acceptors, lost = attempt.terms.acceptors, attempt.proposer.lost
+        return Why(
+            job=attempt.terms.manifest.qualified,
+            state=NO_MAJORITY,
+            interval=None,
+            held_for_seconds=round(self._context.now - attempt.since, 3),
+            stage="waiting for a majority",
+            tentative_rev=0,
+            inside=0,
+            expected=len(attempt.terms.members),
+            agents=[],
+            reads=[],
+            voters=attempt.voters(),
+            voters_without_votes=[f"{each.host}:{each.port}" for each in acceptors if each.id in lost],
+            because=self._because(attempt),
+        )
 
 
 HINT = (

@@ -1,29 +1,28 @@
-"""A job that has lost most of its voters for good goes on with others, when an operator accepts the loss.
+"""Recovery of a job that has permanently lost most of its voters: it continues with other voters.
 
-Owns the order of the steps, at the agent that should lead the job or leads it without a majority. What may be
-lost is told before and afterwards.
+The module owns the order of the steps, at the agent that should lead the job or leads it without a majority.
+The reply names what may be lost, before and after the recovery.
 
-Invariants: refused while a majority of the job's voters answers. The new voters found a register of their
-own, in the next *generation* of the job's epochs (`value.GENERATION_BITS`): no epoch of it is one that the
-old voters could choose, whatever they do. An agent that knows of the new generation votes on nothing of the
-old one; a master of the old one is fenced by the first agent of the new one that it speaks to, so that old
-voters which come back follow the new numbering. Two recoveries that do not know of each other, on two sides
-of a partition, draw different epochs, and the higher one stays. The new numbering expects the members of the
-newest roster that is known, so that who is lost is missing in its records until it is back or evicted (D-14).
+Invariants: a recovery is refused while a majority of the voters answers. The new voters form a new register,
+in the next *generation* of the epochs of the job (`value.GENERATION_BITS`), so that the old voters cannot
+choose an epoch of it. An agent that knows the new generation does not vote in the old one. The first agent of
+the new generation to which a master of the old one sends a message fences this master, so that old voters
+that return follow the new incarnation. Two recoveries on two sides of a partition draw different epochs, and
+the higher one remains. The new incarnation expects the members of the newest known roster, so that lost
+members are missing in its records until they return or are evicted (D-14).
 
-Not covered: old voters that are alive on the other side of a partition go on until the sides meet. This is
-the loss that the operator accepts.
+Limit: old voters on the other side of a partition continue until the sides meet. The operator accepts this
+loss.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, Body, decode_body, error_body, respond
 from elfmesh.control.consensus.rules import is_quorum
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
@@ -33,6 +32,8 @@ from elfmesh.control.jobs.register_value import RegisterCell, next_generation
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.events import DropLog
 from elfmesh.control.protocol.messages import Ask, Stop, Withdraw
+from elfmesh.control.protocol.replies import Voter
+from elfmesh.control.protocol.replies_changes import PossibleLoss, Recovery
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
@@ -45,32 +46,32 @@ from elfmesh.safeguards import safeguard
 
 VERB = "recover"
 FETCH_S = 5.0
-"""How long the copies of the others are read before the job begins again without them."""
+"""Time limit for reading the copies of other agents; then the job continues without them."""
 
 STOP_S = 1.0
-"""Between the end of the old numbering at its members and the beginning of the new one."""
+"""Time between the end of the old incarnation at its members and the start of the new one."""
 
 APART_BITS = 20
-"""Of an epoch: those by which recoveries that do not know of each other differ."""
+"""Number of random bits of an epoch, which differ between two recoveries on two sides of a partition."""
 
 
 @dataclass(slots=True)
 class _Recovery:
-    """One that is under way, or only asked about."""
+    """A recovery that runs, or of which an operator only wants the report."""
 
     ask: Ask
     terms: Terms
-    report: dict[str, Any]
+    report: Recovery
     cell: RegisterCell | None
     sources: list[Contact]
     fetched: bool = False
 
 
 class Recoveries:
-    """The recoveries at one agent.
+    """The recoveries of one agent.
 
     Args:
-        context: clock and way out.
+        context: clock and effects.
         leadership: the attempts to lead.
     """
 
@@ -79,7 +80,7 @@ class Recoveries:
         self._open: dict[bytes, _Recovery] = {}
 
     def asked(self, ask: Ask) -> bool:
-        """An operator asks for a recovery; False if the job is not led, and not to be led, here."""
+        """Handle a request; return False if this agent neither leads nor should lead the job."""
         job = ask.job
         if job in self._open:
             if (self._open[job].ask.token, self._open[job].ask.origin) != (ask.token, ask.origin):
@@ -91,8 +92,8 @@ class Recoveries:
                 self._refuse(ask, CONFLICT, "a majority of the agents that vote on the job answers")
             return job in self._leadership.masters
         voters = attempt.voters()
-        if 2 * sum(voter["state"] == "answers" for voter in voters) > len(voters):
-            named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
+        if 2 * sum(voter.state == "answers" for voter in voters) > len(voters):
+            named = ", ".join(map(str, voters))
             self._refuse(ask, CONFLICT, f"a majority of the agents that vote on the job answers: {named}")
             return True
         try:
@@ -106,7 +107,7 @@ class Recoveries:
                 job, attempt.terms.acceptors, lambda *found: self._found(job, *found)
             )
         else:
-            respond(self._context, ask.origin, ask.token, OK, recovery.report | {"state": "no majority"})
+            respond(self._context, ask.origin, ask.token, OK, recovery.report)
         return True
 
     def _refuse(self, ask: Ask, status: int, text: str) -> None:
@@ -122,7 +123,7 @@ class Recoveries:
             master.term.terms, master.proposer, self._context.now - master.term.committer.unanswered_s
         )
 
-    def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
+    def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[Voter]) -> _Recovery:
         terms, incarnation = attempt.terms, attempt.terms.manifest.incarnation
         cells = self._chosen(ask.job, attempt.proposer)
         cells = [cell for cell in cells if cell.value.incarnation == incarnation and not cell.value.deleted]
@@ -137,18 +138,19 @@ class Recoveries:
         latest += [copy.latest] if copy is not None and copy.latest is not None else []
         voted = newest.value.latest if newest is not None else None
         known = max([*latest, *([voted] if voted is not None else [])], default=None)
-        report = {
-            "job": terms.manifest.qualified,
-            "incarnation": incarnation,
-            "voters": voters,
-            "results": {"latest": max(latest, default=None), "voted": voted},
-            "may_be_lost": {
-                "intervals": [None if known is None else known + 1, None],
-                "what": "results behind the last one that is known here, which only the lost voters had;"
+        report = Recovery(
+            job=terms.manifest.qualified,
+            incarnation=incarnation,
+            voters=voters,
+            results={"latest": max(latest, default=None), "voted": voted},
+            may_be_lost=PossibleLoss(
+                (None if known is None else known + 1, None),
+                "results behind the last one that is known here, which only the lost voters had;"
                 " and records of agents that are away of intervals that are made again",
-            },
-            "closed_below": closed,
-        }
+            ),
+            closed_below=closed,
+            state="no majority",
+        )
         sources = [each.contact for each in reversed(reports) if each.contact.id != self._context.me.id]
         notified = [each.terms for each in reports if each.terms is not None]
         terms = with_newest_roster(replace(terms, closed=closed), notified)
@@ -236,19 +238,24 @@ class Recoveries:
         def begin() -> None:
             if self._leadership.epoch(job) <= epoch:  # else another has taken over meanwhile
                 self._leadership.lead_new(won)
-            notified = {"state": "recovered", "recovered": won.terms.manifest.incarnation, "epoch": epoch}
-            voters = [f"{each.host}:{each.port}" for each in won.cell.contacts]
-            self._end(job, OK, recovery.report | notified | {"new_voters": voters})
+            report = replace(
+                recovery.report,
+                state="recovered",
+                recovered=won.terms.manifest.incarnation,
+                epoch=epoch,
+                new_voters=[f"{each.host}:{each.port}" for each in won.cell.contacts],
+            )
+            self._end(job, OK, report)
 
         self._context.after(STOP_S, begin)
 
-    def _end(self, job: bytes, status: int, body: dict[str, Any]) -> None:
+    def _end(self, job: bytes, status: int, body: Body) -> None:
         ask = self._open.pop(job).ask
         respond(self._context, ask.origin, ask.token, status, body)
 
 
 def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
-    """The terms with the newest roster that is known: who has just heard of a master holds an old one."""
+    """Return the terms with the newest known roster, because an agent may hold an old one."""
     same = [each for each in others if each.manifest.incarnation == terms.manifest.incarnation]
     newest = max((terms, *same), key=lambda each: (each.version, each.epoch))
     return replace(terms, members=newest.members, version=newest.version)
@@ -261,6 +268,6 @@ def _is_chosen(cell: RegisterCell, agents: tuple[bytes, ...]) -> bool:
 
 @safeguard("recovered-roster")
 def _expected(members: tuple[RosterEntry, ...], start: int) -> tuple[RosterEntry, ...]:
-    """Who is expected in an interval from `start` on: also who is away, until it is evicted (D-14)."""
+    """Return the members that intervals from `start` on expect, absent ones until their eviction (D-14)."""
     expected = [each for each in members if each.until is None or each.until > start]
     return tuple(replace(each, start=max(each.start, start)) for each in expected)

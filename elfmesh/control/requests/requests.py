@@ -1,10 +1,10 @@
-"""A client's requests at the agent it asked: sent on to whom they concern, answered once.
+"""The requests of clients at the agent to which they are connected.
 
-Owns the open requests of this agent's clients. Knows where a verb is answered, not how.
+The module owns the open requests of this agent. It routes each request to the agents that answer its verb.
 
-Invariants: every request gets exactly one reply, at the latest when its time is over; a question that was
-lost on the way is routed again under the same token. A change for a client that does not say what it has seen
-of the job looks first, and is then asked for under another token (`precondition`).
+Invariants: every request gets exactly one reply, at the latest at its time limit. The agent repeats a lost
+request under the same token. If a client changes a job without the version that it has seen, the agent first
+asks for the version, and then sends the change under another token (`precondition`).
 
 Paper: ELF 2.4 (coordination of jobs by routing to the other job's master).
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from elfmesh import ids
@@ -26,6 +27,7 @@ from elfmesh.control.answers import (
     NOT_FOUND,
     OK,
     UNAVAILABLE,
+    Body,
     decode_body,
     error_body,
     error_of,
@@ -44,6 +46,7 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.protocol.messages_versions import Coming
+from elfmesh.control.protocol.replies import LeavingAgent, LeavingJob, VotesReport
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
@@ -51,40 +54,46 @@ from elfmesh.control.requests.voting import health
 from elfmesh.errors import DataError, ProtocolError, QueryError
 
 WAITS = "waits"
-"""What masters of earlier versions ask the agent of a client before they obey a request (wire version 1)."""
+"""Verb of masters of wire version 1, which ask whether the client still waits before they change a job."""
 
 REQUEST_S = 10.0
 LOADING_S = 10.0
-"""How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy. So does
-who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
+"""Additional time for a change: a busy host needs seconds to load the engine, and the reply waits for the
+last acknowledgement, at most `activation.APPLY_S`."""
 
 ASK_AGAIN_S = 0.5
-"""When a question about a job is asked again that no agent has answered: as soon as its master, or a new one,
-must have. An answer is one frame without acknowledgement, and a master may die with it."""
+"""Time after which the agent repeats a request without an answer. An answer is one frame without
+acknowledgement, and the master may die before it is sent."""
 
 ASK_AGAIN_MAX_S = 2.5
-"""Each time it is asked again after twice as long, up to this. A question to all agents, which have two
-seconds to answer, is asked again after this from the beginning."""
+"""Maximum of this time, which doubles with each repetition. A request to all agents, which have two seconds
+to answer, is repeated after this time."""
 
 LEAVE_WAIT_S = 3600.0
-"""How long a request to leave is kept open at most: until intervals end."""
+"""Maximum time that a request to leave stays open, because an agent leaves at the end of intervals."""
 
 OPEN_MAX = 1024
-"""Requests of clients open at one agent; more are refused, not queued."""
+"""Maximum number of open requests of one agent; further ones are refused."""
+
+Take = Callable[[int, dict[str, Any], bytes], None]
+"""Takes an answer: its status, JSON object and data."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A request that is not answered: `send` asks (again) with what was `seen`, `answered` takes the answer.
+    """A request without an answer.
 
-    `looks`: its client does not say what it has seen.
-    `hung_up`: makes who may keep the question for long drop it.
-    `patient`: that the job has no master now, or none that can say, is told only if it lasts: `refusal`.
+    Attributes:
+        send: sends the request with the version that was `seen`.
+        answered: takes the answer.
+        looks: the client does not name the version that it has seen.
+        hung_up: makes the master drop a long poll.
+        patient: the client gets a `refusal` because the job has no master only if that lasts.
     """
 
     client: int
     send: Callable[[int, str], None]
-    answered: Callable[[int, dict[str, Any], bytes], None]
+    answered: Take
     token: int
     over: Timer
     again_s: float
@@ -100,17 +109,16 @@ class Requests:
     """The open requests of this agent's clients.
 
     Args:
-        context: clock and way out.
-        member_host: what this agent works on: it may be told to leave.
+        context: clock and effects.
+        member_host: the members on this agent, which may have to leave.
     """
 
     def __init__(self, context: Context, member_host: MemberHost) -> None:
         self._context, self._member_host = context, member_host
         self._open: dict[int, _Open] = {}
-        self.voting: Callable[[], dict[str, Any]] = lambda: {"lost": None, "without_majority": []}
-        """What this agent knows of its votes."""
+        self.voting: Callable[[], VotesReport] = lambda: VotesReport(None, [])
         self.dead: Callable[[], list[dict[str, Any]]] = list
-        """Dead agents that this one knows."""
+        """Returns the dead agents that this agent knows."""
 
     def request(self, event: ClientRequest) -> None:
         if len(self._open) >= OPEN_MAX:
@@ -131,7 +139,7 @@ class Requests:
             self._reply(event.token, OK, health(self._context, self.voting(), self.dead()))
 
     def gone(self, client: int) -> None:
-        """A client waits no more. What changes something is asked for on, until it is known to be done."""
+        """Drop the request of a client that does not wait any more, unless it changes a job."""
         for waiting in [each for each in self._open.values() if each.client == client and each.patient]:
             del self._open[waiting.token]
             waiting.over.cancel()
@@ -141,17 +149,17 @@ class Requests:
                 waiting.hung_up(waiting.token)
 
     def answered(self, message: Answered, payload: bytes) -> None:
-        """An answer arrived; late or repeated ones are ignored."""
+        """Handle an answer; late and repeated ones are ignored."""
         waiting = self._open.get(message.token)
         if waiting is None:
             return
+        body, data = self._read(message, payload)
         if waiting.patient and message.status == UNAVAILABLE:
-            waiting.refusal = self._read(message, payload)[0]
+            waiting.refusal = body
             return
         del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
-        body, data = self._read(message, payload)
         refused = waiting.looks and body is not None and body.get("outcome") == REFUSED
         if message.status == AGAIN or refused:
             waiting.token = self._context.token()
@@ -173,7 +181,7 @@ class Requests:
             return None, b""
 
     def on_waits(self, ask: Ask) -> None:
-        """A master of an earlier version asks whether a client here waits for an answer before it obeys."""
+        """Answer a master of wire version 1 that asks whether a client of this agent still waits."""
         status, body = NOT_FOUND, {}
         try:
             asked = decode_body(ask.body)
@@ -188,16 +196,16 @@ class Requests:
         def left(jobs: int) -> None:
             over.cancel()
             if not notified:
-                self._reply(event.token, OK, {"agent": self._context.name, "state": "left", "jobs": jobs})
+                self._reply(event.token, OK, LeavingAgent(self._context.name, "left", jobs))
             self._context.emit(Left())
 
         def late() -> None:
             notified.append(True)
+            members = self._member_host.members.values()
             paused = dict.fromkeys(self._member_host.votes_on(), False)
-            paused |= {each.manifest.qualified: each.paused for each in self._member_host.members.values()}
-            jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
-            body = {"agent": self._context.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
-            self._reply(event.token, OK, body)
+            paused |= {each.manifest.qualified: each.paused for each in members}
+            jobs = [LeavingJob(*each) for each in paused.items()]
+            self._reply(event.token, OK, LeavingAgent(self._context.name, "leaving", len(jobs), jobs))
 
         notified: list[bool] = []
         wait = event.body.get("wait")
@@ -258,7 +266,7 @@ class Requests:
         self._ask(event.token, send, LOADING_S, seen=seen)
 
     def _seen(self, event: ClientRequest) -> str | None:
-        """What a client has seen of a job, `LOOK` if it does not say; None: that cannot be read."""
+        """Return the version that a client has seen, `LOOK` if it names none, None if it is malformed."""
         given = event.body.get("seen")
         try:
             read_seen(given)
@@ -312,12 +320,7 @@ class Requests:
             self._ask_job(event, home, wait, at_home)
 
     def _ask_job(
-        self,
-        event: ClientRequest,
-        job: bytes,
-        wait: float,
-        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
-        seen: str = LOOK,
+        self, event: ClientRequest, job: bytes, wait: float, answered: Take | None = None, seen: str = LOOK
     ) -> None:
         def send(token: int, seen: str) -> None:
             body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
@@ -331,11 +334,11 @@ class Requests:
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
-            owners = answers_of_all(payload) if status == OK else []
+            owners = answers_of_all("whose", payload) if status == OK else []
             if len(owners) == 1:
-                self._ask_job(event, bytes.fromhex(owners[0]["id"]), wait)
+                self._ask_job(event, bytes.fromhex(owners[0].id), wait)
             elif owners:
-                creators = ", ".join(sorted(str(owner["creator"]) for owner in owners))
+                creators = ", ".join(sorted(owner.creator for owner in owners))
                 text = error_body(
                     f"several creators have a job {qualified}", hint=f"Name one: creator={creators}."
                 )
@@ -345,13 +348,7 @@ class Requests:
 
         self._ask_all(event.token, "whose", {"job": qualified}, found)
 
-    def _ask_all(
-        self,
-        client: int,
-        verb: str,
-        body: dict[str, Any],
-        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
-    ) -> None:
+    def _ask_all(self, client: int, verb: str, body: dict[str, Any], answered: Take | None = None) -> None:
         def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
             self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
 
@@ -368,7 +365,7 @@ class Requests:
         client: int,
         send: Callable[[int, str], None],
         wait: float = 0.0,
-        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+        answered: Take | None = None,
         again_s: float = ASK_AGAIN_S,
         patient: bool = False,
         seen: str = LOOK,
@@ -396,5 +393,6 @@ class Requests:
         body = waiting.refusal or error_body(text, hint=hint, code=69)
         self._reply(waiting.client, UNAVAILABLE, body)
 
-    def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
-        self._context.emit(Reply(client, status, body, payload))
+    def _reply(self, client: int, status: int, body: Body, payload: bytes = b"") -> None:
+        given: dict[str, Any] = body if isinstance(body, dict) else msgspec.to_builtins(body)
+        self._context.emit(Reply(client, status, given, payload))

@@ -1,7 +1,7 @@
-"""The story of an interval: the steps of all agents about it, each behind the step that led to it.
+"""The story of an interval: the steps of all agents for it, each after the step that caused it.
 
-Owns what an agent answers of its steps, what the master says of the interval, and how both become one story.
-Changes nothing, and decides nothing about the interval.
+The module makes the reply of each agent about its steps, the reply of the master about the interval, and one
+story from both. It decides nothing about the interval.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import Any
 import msgspec
 
 from elfmesh import ids
-from elfmesh.control.answers import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, error_body
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, Body, error_body
 from elfmesh.control.causes import AGENT_BYTES, Step
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.master.master import Master
+from elfmesh.control.protocol.replies import AgentName, IdleAgent, IntervalState, Span, Story, StoryStep
 from elfmesh.control.requests.describe import shown_interval
 from elfmesh.srt.coverage import bits_of
 
-Answer = tuple[int, dict[str, Any]]
+Answer = tuple[int, Body]
 
 STEPS_SHOWN = 200
-"""Of one agent about one interval, after repetitions are collapsed."""
+"""Maximum number of steps of one agent for one interval, without repetitions."""
 
 AGAIN_MAX = 16
-"""Names of repetitions that are sent, the newest: what they led to stands behind the first."""
+"""Maximum number of repetitions with a name, the newest ones. Their effects stand after the first step."""
 
 TREES_MAX = 4096
 
@@ -38,7 +39,7 @@ IDLE = "has no step"
 
 
 class ReportedStep(msgspec.Struct, frozen=True):
-    """A step as its agent tells it: names and ids in hex, the time by its wall clock."""
+    """A step as its agent sends it: names and ids in hex, the time of its wall clock."""
 
     agent: str
     name: str
@@ -56,7 +57,7 @@ class ReportedStep(msgspec.Struct, frozen=True):
 
 
 def own_steps(context: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """How far back this agent keeps steps of a job, and those about one interval."""
+    """Return how far back this agent keeps steps of a job, and its steps for one interval."""
     interval, partitions = body.get("interval"), body.get("partitions")
     try:
         job = bytes.fromhex(str(body.get("id")))
@@ -92,7 +93,7 @@ def own_steps(context: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def collapsed(steps: Iterable[Step]) -> list[tuple[Step, list[bytes]]]:
-    """Steps that say the same once, with the names of the repetitions."""
+    """Return equal steps once, with the names of the repetitions."""
     found: dict[tuple[str, bytes, str | bytes], tuple[Step, list[bytes]]] = {}
     for step in steps:
         says = (step.kind, step.peer, step.detail)
@@ -114,7 +115,7 @@ def _detail(step: Step) -> str:
 
 
 def interval_of(master: Master, wanted: object) -> Answer:
-    """What the master of a job says of an interval, or of the newest one that is closed."""
+    """Return what the master of a job knows of an interval; the default is the newest closed one."""
     recent = {record.index: record for record in master.tally.recent}
     closed = shown_interval(master.term.closer.closed)
     newest = max(recent, default=None if closed is None else closed - 1)
@@ -124,71 +125,69 @@ def interval_of(master: Master, wanted: object) -> Answer:
         return CONFLICT, error_body("no interval of this job is closed yet", hint=hint)
     if not isinstance(index, int) or shown_interval(index) is None:
         return BAD_REQUEST, error_body("an interval is named by its number", code=2)
-    start, end = master.term.plan.window(index)
+    span = master.term.plan.window(index)
     record = recent.get(index)
     entries = [each for each in master.term.book.entries if each.start <= index]
     here = [each for each in entries if each.until is None or index < each.until]
-    return OK, {
-        "job": master.term.manifest.qualified,
-        "id": master.job.hex(),
-        "partitions": master.term.manifest.partitions,
-        "interval": {"index": index, "start": iso_us(start), "end": iso_us(end)},
-        "end_us": end,
-        "newest": newest,
-        "state": None if record is None else record.state,
-        "completeness": None if record is None else record.completeness,
-        "missing": [] if record is None else record.missing,
-        "agents": [{"agent": each.name, "id": each.contact.id.hex()} for each in here],
-    }
+    return OK, IntervalState(
+        job=master.term.manifest.qualified,
+        id=master.job.hex(),
+        partitions=master.term.manifest.partitions,
+        interval=Span(index, *map(iso_us, span)),
+        end_us=span[1],
+        newest=newest,
+        state=None if record is None else record.state,
+        completeness=None if record is None else record.completeness,
+        missing=[] if record is None else record.missing,
+        agents=[AgentName(each.name, each.contact.id.hex()) for each in here],
+    )
 
 
 # -- of both ---------------------------------------------------------------------------------------------
 
 
-def story(about: dict[str, Any], rows: list[dict[str, Any]]) -> Answer:
-    """One story of an interval, or why there is none.
+def story(about: IntervalState, rows: list[dict[str, Any]]) -> Answer:
+    """Return the story of an interval, or the error that says why there is none.
 
     Args:
-        about: what the master says of it.
-        rows: of all agents; what cannot be read is left out.
+        about: what the master knows of the interval.
+        rows: steps of all agents; malformed ones are ignored.
     """
-    index, end_us = about["interval"]["index"], about["end_us"]
-    kept = {str(row.get("agent")): row["kept_from"] for row in rows if "kept_from" in row}
+    index, kept = (
+        about.interval.index,
+        {str(row.get("agent")): row["kept_from"] for row in rows if "kept_from" in row},
+    )
     steps = in_order(_read(rows))
     if not steps:
-        return NOT_FOUND, _no_story(index, about["newest"], kept)
-    names = {each["id"][: 2 * AGENT_BYTES]: each["agent"] for each in about["agents"]}
+        return NOT_FOUND, _no_story(index, about.newest, kept)
+    names = {each.id[: 2 * AGENT_BYTES]: each.agent for each in about.agents}
     names |= {step.agent[: 2 * AGENT_BYTES]: step.name for step in steps}
     first = {name: step.step for step in steps for name in step.again}
     acted = {step.agent for step in steps}
-    without = {
-        each["agent"]: _reason(each["id"], index, kept) for each in about["agents"] if each["id"] not in acted
-    }
+    without = {each.agent: _reason(each.id, index, kept) for each in about.agents if each.id not in acted}
     acting = {step.name for step in steps}
-    without |= {name: DEAD for name in about["missing"] if name not in acting and name not in without}
-    return OK, {
-        **{key: about[key] for key in ("job", "interval", "state", "completeness", "missing")},
-        "steps": [
-            {
-                "seconds": round((step.at_us - end_us) / 1e6, 6),
-                "agent": step.name,
-                "kind": step.kind,
-                "peer": names.get(step.peer, step.peer),
-                "detail": step.detail,
-                "times": step.times,
-                "step": step.step,
-                "cause": first.get(step.cause, step.cause),
-            }
-            for step in steps
-        ],
-        "without": [{"agent": name, "reason": without[name]} for name in sorted(without)],
-    }
+    without |= {name: DEAD for name in about.missing if name not in acting and name not in without}
+    shown = [
+        StoryStep(
+            seconds=round((step.at_us - about.end_us) / 1e6, 6),
+            agent=step.name,
+            kind=step.kind,
+            peer=names.get(step.peer, step.peer),
+            detail=step.detail,
+            times=step.times,
+            step=step.step,
+            cause=first.get(step.cause, step.cause),
+        )
+        for step in steps
+    ]
+    idle = [IdleAgent(name, without[name]) for name in sorted(without)]
+    return OK, Story(about.job, about.interval, about.state, about.completeness, about.missing, shown, idle)
 
 
 def in_order(steps: Sequence[ReportedStep]) -> list[ReportedStep]:
-    """Steps by time, but none before the step that led to it, nor before an earlier one of its agent.
+    """Sort steps by time, but none before its cause or an earlier step of its agent.
 
-    Clocks of agents differ, so the time alone would tell effects before their causes.
+    The clocks of agents differ, so that the time alone would put effects before their causes.
     """
     places = {name: place for place, step in enumerate(steps) for name in (step.step, *step.again)}
     waits = [0] * len(steps)

@@ -1,26 +1,31 @@
-"""The verbs that clients may ask for: one record each.
+"""The verbs of clients: one record per verb.
 
-Owns the records. The request dispatcher (`requests`, `handler`), the routes of the HTTP API, the role that
-each needs, the audit log and the clients are made from them; what answers a verb stands in `job_verbs` under
-the same name. Light: clients import it without the rest of the control machine.
+The dispatcher of requests (`requests`, `handler`), the routes of the HTTP API with the role that each
+requires, the audit log and the clients are made from these records. The handler of a verb is in `job_verbs`
+under the name of the verb. Clients import this module without the control machine.
 
-A new verb of a job is a record here and its handler there; `Client.ask` and HTTP reach it then.
+To add a verb of a job, add its record here, its reply in `control.protocol.replies` and its handler in
+`job_verbs`. `Client.ask` and HTTP then accept it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
+from elfmesh.control.protocol import replies
+from elfmesh.control.protocol.replies_changes import Applied, Deleted, Recovery, RolloutStatus, Verification
+
 HUNG_UP = "hung_up"
-"""Asked by the agent of a client, under the token of its question: the client does not wait any more."""
+"""Sent by the agent of a client, with the token of the client's request, when the client stops waiting."""
 
 
 class Need(StrEnum):
-    """What a caller must be."""
+    """The role that a caller must have."""
 
     READ = "reader"
     SUBMIT = "submitter"
@@ -29,7 +34,7 @@ class Need(StrEnum):
 
 
 class Scope(StrEnum):
-    """Who answers, and the beginning of the route."""
+    """Which agents answer, with the first part of the route."""
 
     JOB = "/v1/jobs/{namespace}/{name}"
     ALL = "/v1"
@@ -38,11 +43,11 @@ class Scope(StrEnum):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a request says beside the job: the parameters of its route. None: it does not say."""
+    """The parameters of a route. None: the request does not contain the parameter."""
 
 
 class Offsets(Fields, frozen=True):
-    """Of `offsets`."""
+    """`after`: wait for a record above this interval."""
 
     after: int | None = None
     wait: float | None = None
@@ -51,7 +56,7 @@ class Offsets(Fields, frozen=True):
 
 
 class Results(Fields, frozen=True, rename={"from_": "from"}):
-    """Of `results`; from the interval `from` on."""
+    """`from` is the first interval of the answer, `to` the last one."""
 
     from_: int | None = None
     to: int | None = None
@@ -62,14 +67,14 @@ class Results(Fields, frozen=True, rename={"from_": "from"}):
 
 
 class Schema(Fields, frozen=True):
-    """Of `schema`."""
+    """`wait`: wait for the first result. The view "pao" is that of the partial aggregates."""
 
     wait: float | None = None
     view: Literal["", "pao"] = ""
 
 
 class Arrow(Fields, frozen=True, rename={"from_": "from"}):
-    """Of `arrow`; behind the interval `from`."""
+    """The answer begins after the interval `from`, and ends with `to`."""
 
     from_: int | None = None
     to: int | None = None
@@ -80,20 +85,20 @@ class Arrow(Fields, frozen=True, rename={"from_": "from"}):
 
 
 class Verify(Fields, frozen=True):
-    """Of `verify`."""
+    """`again`: discard an earlier outcome."""
 
     interval: int | None = None
     again: bool = False
 
 
 class Interval(Fields, frozen=True):
-    """Of `interval` and `story`; the newest that is closed if it does not say."""
+    """The default is the newest closed interval."""
 
     interval: int | None = None
 
 
 class Recover(Fields, frozen=True):
-    """Of `recover`."""
+    """`accept_loss`: recover the job; otherwise only report what may be lost."""
 
     accept_loss: bool = False
 
@@ -103,14 +108,16 @@ class Verb:
     """One verb.
 
     Attributes:
-        name: as clients and agents say it; in the audit log, if not all may ask.
-        scope: who answers.
-        route: method and path behind that of the scope; "" if only agents ask.
-        need: the role of the caller.
-        changes: its request names what the client has seen (`precondition`).
-        acknowledged: its answer waits for the members' acknowledgements.
-        patient: a refusal while the master changes is taken for silence, and it is asked again.
-        request: the parameters of its route.
+        name: name in requests, messages and the audit log.
+        scope: which agents answer.
+        route: method and the path after that of the scope; "" if only agents use the verb.
+        need: role of the caller.
+        changes: the request contains the version of the job that the client has seen (`precondition`).
+        acknowledged: the answer is sent after the acknowledgements of the members.
+        patient: the agent repeats a request that is refused while the job has no master.
+        request: parameters of the route.
+        reply: the JSON of the answer; of a verb of all agents, of each row in it. Only verbs whose answer has
+            names that no release fixes have none.
     """
 
     name: str
@@ -121,6 +128,7 @@ class Verb:
     acknowledged: bool = False
     patient: bool = False
     request: type[Fields] = Fields
+    reply: Any = dict[str, Any]
 
     @property
     def method(self) -> str:
@@ -128,7 +136,7 @@ class Verb:
 
     @property
     def path(self) -> str:
-        """Of the route, with {namespace} and {name} of the job."""
+        """The path of the route, with {namespace} and {name} of the job."""
         behind = self.route.partition(" ")[2]
         if behind.startswith("/v1"):
             return behind
@@ -136,43 +144,46 @@ class Verb:
         return f"{scope}/{behind}" if behind else str(scope)
 
 
+_operation = partial(Verb, need=Need.OPERATE)
+_change = partial(Verb, need=Need.SUBMIT, changes=True, acknowledged=True, reply=Applied)
+
 VERBS: dict[str, Verb] = {
     verb.name: verb
     for verb in (
-        Verb("apply", Scope.OVER, "POST /v1/jobs", Need.SUBMIT, changes=True),
-        Verb("describe", route="GET", patient=True),
-        Verb("why", route="GET why", patient=True),
-        Verb("interval", patient=True, request=Interval),
-        Verb("story", Scope.OVER, "GET story", request=Interval),
-        Verb("verify", route="POST verify", need=Need.OPERATE, request=Verify),
-        Verb("delete", route="DELETE", need=Need.SUBMIT, changes=True),
-        Verb("pause", route="POST pause", need=Need.SUBMIT, changes=True, acknowledged=True),
-        Verb("resume", route="POST resume", need=Need.SUBMIT, changes=True, acknowledged=True),
-        Verb("empty", route="POST empty", need=Need.SUBMIT, changes=True, acknowledged=True),
-        Verb("recover", route="POST recover", need=Need.OPERATE, acknowledged=True, request=Recover),
-        Verb("rollout", route="GET rollout"),
-        Verb("undo", route="POST rollout/undo", need=Need.SUBMIT, changes=True, acknowledged=True),
-        Verb("promote", Scope.OVER, "POST rollout/promote", Need.SUBMIT),
-        Verb("results", route="GET results", patient=True, request=Results),
+        Verb("apply", Scope.OVER, "POST /v1/jobs", Need.SUBMIT, changes=True, reply=Applied),
+        Verb("describe", route="GET", patient=True, reply=replies.Description),
+        Verb("why", route="GET why", patient=True, reply=replies.Why),
+        Verb("interval", patient=True, request=Interval, reply=replies.IntervalState),
+        Verb("story", Scope.OVER, "GET story", request=Interval, reply=replies.Story),
+        _operation("verify", route="POST verify", request=Verify, reply=Verification),
+        Verb("delete", route="DELETE", need=Need.SUBMIT, changes=True, reply=Deleted),
+        _change("pause", route="POST pause"),
+        _change("resume", route="POST resume"),
+        _change("empty", route="POST empty"),
+        _operation("recover", route="POST recover", acknowledged=True, request=Recover, reply=Recovery),
+        Verb("rollout", route="GET rollout", reply=RolloutStatus),
+        _change("undo", route="POST rollout/undo"),
+        Verb("promote", Scope.OVER, "POST rollout/promote", Need.SUBMIT, reply=Applied),
+        Verb("results", route="GET results", patient=True, request=Results, reply=replies.ResultPage),
         Verb("rows", patient=True),
         Verb("arrow", Scope.OVER, "GET arrow", request=Arrow),
-        Verb("schema", route="GET schema", patient=True, request=Schema),
-        Verb("offsets", route="GET offsets", patient=True, request=Offsets),
-        Verb("list", Scope.ALL, "GET jobs"),
+        Verb("schema", route="GET schema", patient=True, request=Schema, reply=replies.ResultSchema),
+        Verb("offsets", route="GET offsets", patient=True, request=Offsets, reply=replies.ResultOffsets),
+        Verb("list", Scope.ALL, "GET jobs", reply=replies.JobRow),
         Verb("agents", Scope.ALL, "GET agents"),
-        Verb("streams", Scope.ALL, "GET streams"),
-        Verb("trees", Scope.ALL, "GET trees"),
-        Verb("whose", Scope.ALL),
+        Verb("streams", Scope.ALL, "GET streams", reply=replies.StreamSummary),
+        Verb("trees", Scope.ALL, "GET trees", reply=replies.TreeRow),
+        Verb("whose", Scope.ALL, reply=replies.JobRow),
         Verb("steps", Scope.ALL),
-        Verb("health", Scope.AGENT, "GET /v1/health"),
+        Verb("health", Scope.AGENT, "GET /v1/health", reply=replies.Health),
         Verb("agent", Scope.AGENT, "GET"),
-        Verb("leave", Scope.AGENT, "POST leave", Need.OPERATE),
+        _operation("leave", Scope.AGENT, "POST leave", reply=replies.LeavingAgent),
     )
 }
 
 
 def of_job(name: str) -> bool:
-    """Whether a verb is about one job, and answered by its master."""
+    """Whether the master of a job answers the verb."""
     return name in VERBS and VERBS[name].scope is Scope.JOB
 
 

@@ -1,9 +1,9 @@
-"""What clients want of a running job's versions: another text, the last one back, an empty batch.
+"""Requests that change the version of a running job: another text, the previous version, an empty batch.
 
-Owns the step from a request to a change of the master's (`master.rollout`), and what a dry run says. Begins
-no job: a change that needs new interval numbers or other trees is handed back.
+The module turns a request into a change by the master (`master.rollout`), and answers dry runs. It creates no
+job: a change that needs new interval numbers or other trees is returned to `creation`.
 
-Invariant: one change of a job is under way at a time; what arrives meanwhile waits for it.
+Invariant: a job has one change at a time. Requests that arrive meanwhile wait for it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.wanted_version import WantedVersion, going_back
 from elfmesh.control.protocol.messages import Ask, Submit
+from elfmesh.control.protocol.replies_changes import Applied, RolloutStatus
 from elfmesh.control.requests.precondition import Seen, admits, read_seen
 from elfmesh.control.requests.verbs import changes_job
 
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
 
 
 VERSION = ("job", "incarnation", "version")
-"""Of a tag: what a change of the text makes outdated."""
+"""Fields of a tag that a change of the text makes outdated."""
+
+DRY_RUN: dict[str, Any] = {"dry_run": True, "seconds": {"prepare": 0.0, "activate": 0.0}}
+"""Fields of the reply to a dry run."""
 
 
 def runs_already(message: Submit, master: Master | None) -> str:
-    """Why a savepoint cannot be restored over a job, "" if this is no restoring or was asked for before."""
+    """Return why a savepoint cannot be restored over a job; "" if it can, or if this is not a savepoint."""
     if master is None or message.start == FIRST:
         return ""
     if message.manifest.incarnation == master.term.manifest.incarnation:
@@ -48,12 +52,12 @@ def changes(message: Submit | Ask) -> bool:
 
 
 class VersionHandler:
-    """Changes the versions of jobs that are led here.
+    """Changes the versions of the jobs of this master.
 
     Args:
-        context: clock and way out.
-        begin_again: has a job end and begin again with a new numbering.
-        again: takes a submission that had to wait.
+        context: clock and effects.
+        begin_again: ends a job and creates it again with new interval numbers.
+        again: takes a request that had to wait.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class VersionHandler:
         self._begin_again, self._again = begin_again, again
 
     def submitted(self, master: Master, message: Submit) -> None:
-        """A text for a job that runs here: nothing new, a new version, or a new numbering."""
+        """Handle a text for a running job: it changes nothing, the version, or the interval numbers."""
         if master.term.stopping:
             text = "the job is being deleted; apply it again"
             respond(self._context, message.origin, message.token, CONFLICT, error_body(text))
@@ -100,7 +104,7 @@ class VersionHandler:
             master.term.rollouts.begin(wanted)
 
     def asked(self, master: Master, ask: Ask, tag: str) -> None:
-        """Undo, or empty."""
+        """Handle "undo" or "empty"."""
         if self.waits(master, ask) or master.term.activation.awaits(ask.origin, ask.token):
             return
         elif (last := _follows(master.term.terms, read_seen(tag))) and last.change == ask.verb:
@@ -123,9 +127,9 @@ class VersionHandler:
             )
 
     def pause(self, master: Master, ask: Ask, tag: str) -> None:
-        """Have members stop reading, or go on: by a master that the register confirms.
+        """Pause or resume the job after the register has confirmed the master.
 
-        A master that another has followed changes nothing: the terms of its successor do not have the pause.
+        A master that has a successor changes nothing, because the terms of the successor lack the pause.
         """
         paused = ask.verb == "pause"
         if self.waits(master, ask):
@@ -142,7 +146,7 @@ class VersionHandler:
         )
 
     def waits(self, master: Master, message: Submit | Ask) -> bool:
-        """Whether a change is under way; the message comes again when it is through."""
+        """Whether a change is running; the message is then handled again after it."""
         running = master.term.rollouts.running
         if running is None:
             return False
@@ -152,21 +156,29 @@ class VersionHandler:
 
     def _unchanged(self, master: Master, message: Submit) -> None:
         if message.dry_run:
-            body = summary(master.term.terms, master.term.book, "unchanged") | dry_run_fields()
+            body = summary(Applied, master.term.terms, master.term.book, "unchanged", **DRY_RUN)
             respond(self._context, message.origin, message.token, OK, body)
         else:
             master.term.activation.applied(message.origin, message.token, "unchanged")
 
     def _would(self, master: Master, message: Submit, difference: Difference) -> None:
-        body = summary(master.term.terms, master.term.book, difference.state)
-        body |= {"version": master.term.manifest.version + 1, "in_place": difference.in_place}
-        body |= {"columns": dict(difference.columns), "reasons": list(difference.reasons)}
-        body |= {"text": master.term.manifest.text} | dry_run_fields()
+        body = summary(
+            Applied,
+            master.term.terms,
+            master.term.book,
+            difference.state,
+            in_place=difference.in_place,
+            columns=dict(difference.columns),
+            reasons=list(difference.reasons),
+            text=master.term.manifest.text,
+            **DRY_RUN,
+        )
+        body = replace(body, version=master.term.manifest.version + 1)
         respond(self._context, message.origin, message.token, OK, body)
 
 
 def _follows(terms: Terms, seen: Seen | None) -> Rollout | None:
-    """The change of the version that was seen, if it is the last one; it was this request's, or another's."""
+    """Return the change of the version that the client has seen, if it is the last change of the job."""
     rollout, newest = terms.rollout, terms.manifest
     if rollout is None or seen is None or seen.incarnation != newest.incarnation:
         return None
@@ -174,7 +186,7 @@ def _follows(terms: Terms, seen: Seen | None) -> Rollout | None:
 
 
 def _is_anothers(terms: Terms, message: Submit) -> bool:
-    """Whether the version behind the one that was seen is known, and not of this request."""
+    """Whether the version after the one that the client has seen is known, and has another text."""
     seen = read_seen(message.seen)
     if seen is None or seen.incarnation != terms.manifest.incarnation:
         return False
@@ -182,22 +194,21 @@ def _is_anothers(terms: Terms, message: Submit) -> bool:
     return texts.get(seen.version + 1, message.manifest.text.strip()) != message.manifest.text.strip()
 
 
-def dry_run_fields() -> dict[str, Any]:
-    """What the answer to a dry run says beside its outcome."""
-    return {"dry_run": True, "seconds": {"prepare": 0.0, "activate": 0.0}}
-
-
-def status(master: Master) -> dict[str, Any]:
-    """How the last change of a job's version went."""
+def status(master: Master) -> RolloutStatus:
+    """Return the progress of the last change of the job's version."""
     terms, rollout = master.term.terms, master.term.terms.rollout
-    body = summary(terms, master.term.book, "unchanged" if rollout is None else rollout.state)
-    silent = sorted(entry.name for entry in master.term.book.unacknowledged)
-    body |= {"in_force": master.term.closer.next >= terms.effective, "waits_for": silent}
-    body["usable"] = {
-        "unusable_share": round(master.tally.unusable_share(terms.manifest.version), 6),
-        "bound": None if rollout is None else round(rollout.bound, 6),
-    }
-    body["replaces"] = None if rollout is None else rollout.replaces
-    body["halted"] = "" if rollout is None else rollout.halted
-    body["texts"] = {str(stage.manifest.version): stage.manifest.text for stage in terms.stages}
-    return body
+    return summary(
+        RolloutStatus,
+        terms,
+        master.term.book,
+        "unchanged" if rollout is None else rollout.state,
+        in_force=master.term.closer.next >= terms.effective,
+        waits_for=sorted(entry.name for entry in master.term.book.unacknowledged),
+        usable={
+            "unusable_share": round(master.tally.unusable_share(terms.manifest.version), 6),
+            "bound": None if rollout is None else round(rollout.bound, 6),
+        },
+        replaces=None if rollout is None else rollout.replaces,
+        halted="" if rollout is None else rollout.halted,
+        texts={str(stage.manifest.version): stage.manifest.text for stage in terms.stages},
+    )

@@ -1,15 +1,12 @@
-"""Why a job's root does not go on, and which agents its results lack.
+"""What delays a job, and which agents its results lack.
 
-Names the interval that is held, the agents that are waited for or dead, and those that the newest record
-lacks.
-
-Reads a master; changes nothing. The answer is for people first: `because` says it in a sentence.
+The module names the first open interval, the agents that the master waits for, dead agents, and the agents
+that the newest record lacks. It reads a master and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.context import Context
@@ -17,41 +14,32 @@ from elfmesh.control.election.election import Attempt
 from elfmesh.control.jobs.records import ResultRecord, iso_us
 from elfmesh.control.jobs.roster import called
 from elfmesh.control.master.master import Master
-from elfmesh.control.requests.describe import shown_interval, summary, voters_without_votes
+from elfmesh.control.protocol.replies import DelayingAgent, Span, Why
+from elfmesh.control.requests.describe import head_of, shown_interval, voters_without_votes
 from elfmesh.interval_map import bits, numbers
 from elfmesh.units import format_duration
 
 SHOWN_MAX = 256
-"""Agents named in an answer."""
+"""Maximum number of agents in a reply."""
 
 CONTRIBUTING = "waiting for agents to contribute"
-"""The stage in which agents are what holds the root."""
+"""Stage in which agents delay the interval."""
 
 IN_TIME = "in time"
-"""The stage in which no interval is due."""
+"""Stage in which no interval is due."""
 
 NAMED = 3
-"""Agents named in the sentence; `agents` has all."""
+"""Maximum number of agents in the sentence."""
 
 READING = "waiting for the job that it reads"
-"""The stage of a job that reads others while these have not closed what it needs."""
+"""Stage of a job that waits for intervals of the jobs that it reads."""
 
 UNANSWERED_S = 1.0
-"""A majority that has not answered for so long is worth a word."""
+"""Time without an answer of a majority after which the stage says so."""
 
 
-def explanation(context: Context, master: Master) -> dict[str, Any]:
-    """What holds the first open interval of a job.
-
-    Returns:
-        job, state, stage; interval: {index, start, end} or null; held_for_seconds: since a member was seen
-        beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in: members whose
-        contribution to it is here, expected: all members; agents: one object per member that is waited for or
-        is dead and not in, {agent, state, frontier, behind, dead_for_seconds, error}; newest: the newest
-        record, {index, start, state, completeness, missing, counts} or null; missing: the agents that the
-        newest record lacks and those in `agents`; reads: what a job that reads others waits for;
-        voters_without_votes: addresses; because: all that in a sentence.
-    """
+def explanation(context: Context, master: Master) -> Why:
+    """Return what delays the first open interval of a job."""
     closer, collection, book = master.term.closer, master.term.collection, master.term.book
     index = master.term.held
     due = collection.due_since(index)
@@ -62,29 +50,28 @@ def explanation(context: Context, master: Master) -> dict[str, Any]:
     agents = [_agent(context, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
     stage = _stage(master, due, missing if is_due else 0)
     shown = shown_interval(index)
-    start, end = master.term.plan.window(shown) if shown is not None else (None, None)
     held = None if due is None else round(context.now - due, 3)
-    return {
-        "job": master.term.manifest.qualified,
-        "state": master.term.state,
-        "interval": None if shown is None else {"index": shown, "start": iso_us(start), "end": iso_us(end)},
-        "held_for_seconds": held,
-        "stage": stage,
-        "tentative_rev": closer.tentative.rev(index),
-        "in": (required & (~missing if is_due else inside)).bit_count(),
-        "expected": required.bit_count(),
-        "agents": agents,
-        "newest": None if newest is None else summary(newest),
-        "missing": sorted({*book.names(missing), *(newest.missing if newest is not None else ())}),
-        "reads": closer.waits_for(),
-        "voters_without_votes": voters_without_votes(master),
-        "because": _sentence(stage, agents, len(numbers(missing)), held, master)
+    return Why(
+        job=master.term.manifest.qualified,
+        state=master.term.state,
+        interval=None if shown is None else Span(shown, *map(iso_us, master.term.plan.window(shown))),
+        held_for_seconds=held,
+        stage=stage,
+        tentative_rev=closer.tentative.rev(index),
+        inside=(required & (~missing if is_due else inside)).bit_count(),
+        expected=required.bit_count(),
+        agents=agents,
+        newest=None if newest is None else head_of(newest),
+        missing=sorted({*book.names(missing), *(newest.missing if newest is not None else ())}),
+        reads=closer.waits_for(),
+        voters_without_votes=voters_without_votes(master),
+        because=_sentence(stage, agents, len(numbers(missing)), held, master)
         + _lacking(newest)
         + _without_rows(master)
         + _voters(master)
         + _names(master)
         + _waiting(context),
-    }
+    )
 
 
 def _lacking(newest: ResultRecord | None) -> str:
@@ -109,8 +96,7 @@ def _voters(master: Master) -> str:
 
 
 def _who_answers(master: Master) -> str:
-    voters = Attempt(master.term.terms, master.proposer, since=0.0).voters()
-    return ", ".join(f"{each['address']} {each['state']}" for each in voters)
+    return ", ".join(map(str, Attempt(master.term.terms, master.proposer, since=0.0).voters()))
 
 
 def _names(master: Master) -> str:
@@ -149,7 +135,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
     return CONTRIBUTING if missing else "closing"
 
 
-def _agent(context: Context, master: Master, number: int, index: int) -> dict[str, Any]:
+def _agent(context: Context, master: Master, number: int, index: int) -> DelayingAgent:
     entry = master.term.book.entry(number)
     assert entry is not None, "only members are missing"
     dead_since = master.term.collection.straggler_policy.dead_since(number)
@@ -161,14 +147,14 @@ def _agent(context: Context, master: Master, number: int, index: int) -> dict[st
     else:
         state = "behind"
     frontier = frontier_in_all(master.term.collection.trees, number)
-    return {
-        "agent": called(entry, master.term.book.shared_names()),
-        "state": state,
-        "frontier": shown_interval(frontier),
-        "behind": max(0, (master.term.collection.frontier or index) - max(frontier, index)),
-        "dead_for_seconds": None if dead_since is None else round(context.now - dead_since, 3),
-        "error": master.tally.worker_errors.get(entry.name, ""),
-    }
+    return DelayingAgent(
+        agent=called(entry, master.term.book.shared_names()),
+        state=state,
+        frontier=shown_interval(frontier),
+        behind=max(0, (master.term.collection.frontier or index) - max(frontier, index)),
+        dead_for_seconds=None if dead_since is None else round(context.now - dead_since, 3),
+        error=master.tally.worker_errors.get(entry.name, ""),
+    )
 
 
 _MEANING = {
@@ -179,12 +165,12 @@ _MEANING = {
 
 
 def _sentence(
-    stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
+    stage: str, agents: list[DelayingAgent], missing: int, held: float | None, master: Master
 ) -> str:
     if stage == READING:
         return f"{stage}: {'; '.join(master.term.closer.waits_for())}"
     if stage == IN_TIME and agents:
-        dead = ", ".join(each["agent"] for each in agents[:NAMED])
+        dead = ", ".join(each.agent for each in agents[:NAMED])
         others = f" and {missing - NAMED} more" if missing > NAMED else ""
         verb = "does" if missing == 1 else "do"
         return (
@@ -203,7 +189,7 @@ def _sentence(
             "founding": "the job begins: agents that carry its stream are still being gathered",
         }.get(stage, stage)
     named = [
-        f"{each['agent']} {_MEANING[each['state']]}" + (f" ({each['error']})" if each["error"] else "")
+        f"{each.agent} {_MEANING[each.state]}" + (f" ({each.error})" if each.error else "")
         for each in agents[:NAMED]
     ]
     more = f", and {missing - len(named)} more" if missing > len(named) else ""

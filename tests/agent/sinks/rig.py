@@ -105,7 +105,7 @@ class Master:
         answer |= {"incarnation": body.get("incarnation", self.incarnation), "first": read.first}
         if verb == "offsets" and self.earlier:
             answer["earlier"] = self.earlier
-        page = read.page
+        page, answer["next"] = read.page, latest + 1 if read.next is None else read.next
         if body.get("state") == "all":
             page += b"".join(encode_frame(each.record, each.rows) for each in self.tentative)
             answer["revision"] = len(self.tentative)

@@ -40,7 +40,7 @@ class OneResult:
         return [dict.fromkeys(names) | {"interval": {"index": index, **interval}} for index in (5, 6)], 0
 
     async def offsets(self, *_: object, **__: object) -> dict[str, Any]:
-        return {"incarnation": "i", "expired": None}
+        return {"earliest": 0, "latest": 0, "incarnation": "i", "expired": None}
 
 
 class ReportingClient:

@@ -27,7 +27,7 @@ class Backend(FakeBackend):
         if verb == "offsets" and body["job"] == "shop/top":
             indices = [record.index for record, _ in terminal]
             bounds = {"earliest": min(indices, default=0), "latest": max(indices, default=-1)}
-            return Reply(0, 200, {**bounds, "expired": None, "incarnation": 1})
+            return Reply(0, 200, {**bounds, "expired": None, "incarnation": "1"})
         if verb in ("results", "schema") and body.get("state", "final") == "final":
             every, self.records = self.records, terminal
             try:

@@ -27,6 +27,7 @@ from tests.api.web.programs import (
     serving,
     sessions,
 )
+from tests.control.fakes import recorded
 from tests.patience import PATIENCE_S
 
 __all__ = ["api", "kept", "sessions"]
@@ -98,7 +99,7 @@ async def test_a_program_of_another_creator_flushes_its_own_job(
     asked: list[object] = []
 
     async def offsets(client: AsyncClient, job: str, *, creator: str) -> dict[str, Any]:
-        return {"latest": 7}
+        return recorded("offsets") | {"latest": 7}
 
     async def page(client: AsyncClient, job: str, **query: Any) -> tuple[list[dict[str, Any]], int]:
         asked.append((job, query["start"], query["creator"]))

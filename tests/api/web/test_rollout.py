@@ -11,13 +11,14 @@ import pytest
 from elfmesh.api.web.rollout import promote, undo
 from elfmesh.control.protocol.events import Reply
 from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.fakes import recorded
 from tests.control.harness import World
 from tests.control.member.support import TEXT, rows_of
 
 JOB = {"job": "shop/top"}
 AWAY = Reply(0, 503, {"error": "the job has no master now; ask again soon", "code": 69})
 NONE = Reply(0, 404, {"error": "there is no such job", "code": 1})
-FOUND = Reply(0, 200, {"text": "CREATE JOB ...", "creator": "local"})
+FOUND = Reply(0, 200, recorded("describe"))
 
 
 class Jobs:

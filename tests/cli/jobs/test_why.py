@@ -78,8 +78,9 @@ def test_the_command_says_it_in_a_sentence_and_never_prints_control_characters()
     interval = {"index": 7, "start": "2015-05-17T10:05:00Z", "end": "2015-05-17T10:05:30Z"}
     backend.replies["why"] = Reply(
         0, 200, {
-            "job": "shop/top", "interval": interval, "in": 1, "expected": 2, "tentative_rev": 4,
-            "agents": [agent], "because": "web\x1b[31m has not sealed it",
+            "job": "shop/top", "state": "running", "interval": interval, "held_for_seconds": 3.5,
+            "stage": "waiting for agents to contribute", "tentative_rev": 4, "in": 1, "expected": 2,
+            "agents": [agent], "reads": [], "because": "web\x1b[31m has not sealed it",
         },
     )  # fmt: skip
     with served(backend) as api:

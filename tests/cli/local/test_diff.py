@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 
 from elfmesh.cli.local.diff import asked_range, parse
+from elfmesh.control.protocol.replies import ResultOffsets
 from elfmesh.errors import UsageError
 
-KEPT = {"earliest": -3, "latest": "12"}
+KEPT = ResultOffsets(earliest=-3, latest=12, incarnation="a1")
 
 
 @pytest.mark.parametrize(

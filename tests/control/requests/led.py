@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from elfmesh import ids
 from elfmesh.control.master.master import Master
 from elfmesh.control.requests.describe import description, job_row
@@ -13,6 +15,12 @@ from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
 
 JOB = ids.job_id("shop/top", "local")
+
+
+def shown(reply: msgspec.Struct) -> dict[str, Any]:
+    """A reply with the names of its JSON."""
+    found: dict[str, Any] = msgspec.to_builtins(reply)
+    return found
 
 
 class Led:
@@ -37,10 +45,10 @@ class Led:
         return late
 
     def row(self) -> dict[str, Any]:
-        return job_row(self.context, self.master)
+        return shown(job_row(self.context, self.master))
 
     def described(self) -> dict[str, Any]:
-        return description(self.context, self.master)
+        return shown(description(self.context, self.master))
 
     def why(self) -> dict[str, Any]:
-        return explanation(self.context, self.master)
+        return shown(explanation(self.context, self.master))

@@ -16,14 +16,26 @@ def payload(*answers: list[dict[str, Any]]) -> bytes:
     return b"\n".join(encode_json({"items": items}) for items in answers)
 
 
+def tree(name: str, **more: Any) -> dict[str, Any]:
+    about: dict[str, Any] = {"parent": None, "children": [], "depth": 0, "size": 1, "job": ""}
+    return {"agent": "a", "tree": name, "root": True, "subscribed": True, **about, **more}
+
+
+def job(**row: Any) -> dict[str, Any]:
+    texts = dict.fromkeys(("id", "job", "creator", "state", "stream", "master"), "")
+    newest: dict[str, Any] = dict.fromkeys(("created", "result", "completeness", "held_for_seconds"))
+    return texts | {"version": 1, "agents": 1, "latest": None, "epoch": 0} | newest | {"missing": []} | row
+
+
 def test_damaged_answers_are_left_out() -> None:
-    damaged = b'{"items": 3}\n{"items": [1, {"tree": "a"}]}\nno json\n'
-    assert answers_of_all(damaged + payload([{"tree": "b"}])) == [{"tree": "a"}, {"tree": "b"}]
+    damaged = encode_json({"items": [1, {"tree": "c"}, tree("d", size="large"), tree("a", later=1)]})
+    lines = b'{"items": 3}\nno json\n{"items": [{"tree": "\xff"}]}\n' + damaged + b"\n" + payload([tree("b")])
+    assert [row.tree for row in answers_of_all("trees", lines)] == ["a", "b"]
 
 
 def test_a_job_is_listed_once_as_the_master_of_the_highest_epoch_shows_it() -> None:
-    old, new = {"id": "1", "job": "shop/top", "epoch": 1}, {"id": "1", "job": "shop/top", "epoch": 2}
-    other = {"id": "2", "job": "shop/all"}
+    old, new = (job(id="1", job="shop/top", epoch=epoch) for epoch in (1, 2))
+    other = job(id="2", job="shop/all")
     assert combine("list", ASKED, payload([new], [old, other])) == {"jobs": [other, new], **ASKED}
 
 
@@ -39,5 +51,5 @@ def test_a_stream_has_the_columns_of_all_its_agents() -> None:
 
 @pytest.mark.parametrize(("verb", "expected"), [("trees", ["a", "b"]), ("steps", ["b", "a"])])
 def test_trees_are_sorted_and_steps_keep_their_order(verb: str, expected: list[str]) -> None:
-    rows = combine(verb, ASKED, payload([{"tree": "b"}], [{"tree": "a"}]))[verb]
+    rows = combine(verb, ASKED, payload([tree("b")], [tree("a")]))[verb]
     assert [row["tree"] for row in rows] == expected

@@ -15,13 +15,13 @@ from elfmesh.control.requests.describe import (
     NO_MAJORITY,
     _labels,
     agent_row,
+    head_of,
     shown_interval,
     stream_row,
-    summary,
 )
 from elfmesh.interval_map import END
 from tests.control.member.support import TEXT
-from tests.control.requests.led import JOB, Led
+from tests.control.requests.led import JOB, Led, shown
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_labels_of_the_text_are_described() -> None:
 
 def test_a_summary_is_a_part_of_the_record() -> None:
     record = ResultRecord(job="shop/top", index=3, start_us=30_000_000, missing=["b"], completeness=0.5)
-    found = summary(record)
+    found = shown(head_of(record))
     assert found == {
         "index": 3,
         "start": "1970-01-01T00:00:30Z",
@@ -173,5 +173,5 @@ def test_the_row_of_an_agent_names_its_jobs_without_their_costs() -> None:
 
 def test_the_row_of_a_stream_names_the_agent() -> None:
     rig = Led()
-    row = stream_row(rig.context, StreamInfo.of("clicks", "json", None))
+    row = shown(stream_row(rig.context, StreamInfo.of("clicks", "json", None)))
     assert row == {"stream": "clicks", "format": "json", "agent": rig.context.name, "columns": []}

@@ -219,7 +219,15 @@ def test_a_question_to_all_that_cannot_be_read_has_no_share() -> None:
 
 def test_a_share_has_a_limited_size() -> None:
     rig = Rig()
-    trees = [{"tree": f"{number:040x}", "text": "x" * 1000} for number in range(200)]
+    tree = {"root": False, "subscribed": True, "parent": None, "depth": 1, "size": 2, "children": ["x" * 1000]}
+        "root": False,
+        "subscribed": True,
+        "children": ["x" * 1000],
+        "parent": None,
+        "depth": 1,
+        "size": 2,
+    }
+    trees = [{"tree": f"{number:040x}", **tree} for number in range(200)]
     rig.context.facts = lambda topic: {"items": trees} if topic == "trees" else {}
     share = rig.handler.question(Question("trees", b"{}"))
     assert ANSWER_BYTES_MAX / 4 < len(share) <= ANSWER_BYTES_MAX

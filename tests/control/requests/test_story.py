@@ -11,7 +11,9 @@ from elfmesh.control.causes import Step
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_register import Accepted
-from elfmesh.control.requests.story import AGAIN_MAX, ReportedStep, collapsed, in_order, own_steps, story
+from elfmesh.control.protocol.replies import IntervalState
+from elfmesh.control.requests.story import AGAIN_MAX, ReportedStep, collapsed, in_order, own_steps
+from elfmesh.control.requests.story import story as story_of
 from elfmesh.errors import ProtocolError
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.contexts import new_context
@@ -28,8 +30,8 @@ def reported(
     return ReportedStep(IDS[agent], agent, step, cause, at_us, kind, **fields)
 
 
-def about(index: int = 7, newest: int = 7, missing: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {
+def about(index: int = 7, newest: int = 7, missing: tuple[str, ...] = ()) -> IntervalState:
+    fields = {
         "job": "shop/top",
         "interval": {"index": index, "start": "", "end": ""},
         "end_us": 1_000_000,
@@ -38,7 +40,15 @@ def about(index: int = 7, newest: int = 7, missing: tuple[str, ...] = ()) -> dic
         "completeness": 1.0,
         "missing": list(missing),
         "agents": [{"agent": name, "id": IDS[name]} for name in "abc"],
+        "id": JOB.hex(),
+        "partitions": 1,
     }
+    return msgspec.convert(fields, IntervalState)
+
+
+def story(*given: Any) -> tuple[int, dict[str, Any]]:
+    status, body = story_of(*given)
+    return status, msgspec.to_builtins(body)
 
 
 def rows(*steps: ReportedStep, **kept_from: int | None) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from elfmesh.control.requests.version_handler import VersionHandler, changes, ru
 from elfmesh.machine import Send
 from tests.control.member.support import TEXT
 from tests.control.register.support import STRANGER
-from tests.control.requests.led import JOB, Led
+from tests.control.requests.led import JOB, Led, shown
 
 TOKEN = 9
 OTHER = TEXT.replace("GROUP BY", "WHERE product <> 'beer' GROUP BY")
@@ -242,7 +242,7 @@ def test_a_dry_run_and_a_question_change_nothing() -> None:
 
 def test_the_status_of_a_job_that_was_never_changed() -> None:
     rig = Rig()
-    found = status(rig.master)
+    found = shown(status(rig.master))
     assert (found["state"], found["replaces"], found["halted"], found["in_force"]) == (
         "unchanged",
         None,

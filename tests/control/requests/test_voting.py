@@ -10,13 +10,15 @@ from msgspec.structs import replace
 
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.protocol.replies import VotesLoss, VotesReport
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.voting import health, voting, without_majority
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS
+from tests.control.requests.led import shown
 
 OTHER = b"o" * 20
-SOUND: dict[str, Any] = {"lost": None, "without_majority": []}
+SOUND = VotesReport(None, [])
 
 
 def leadership(**parts: Any) -> Leadership:
@@ -53,7 +55,7 @@ def test_a_job_is_without_a_majority_where_its_root_cannot_lead_it(
     masters = {JOB: master(0.0)} if leads else {}
     found = leadership(attempts={JOB: attempt()}, masters=masters)
     assert (JOB in without_majority(context, found)) is counts
-    assert voting(context, found)["without_majority"] == (["shop/stuck"] if counts else [])
+    assert voting(context, found).without_majority == (["shop/stuck"] if counts else [])
 
 
 @pytest.mark.parametrize(("unanswered_s", "stuck"), [(MAJORITY_S, []), (MAJORITY_S + 0.1, ["shop/top"])])
@@ -61,19 +63,14 @@ def test_a_job_that_is_led_is_named_once_its_voters_are_silent_for_long(
     unanswered_s: float, stuck: list[str]
 ) -> None:
     found = voting(new_context(1), leadership(masters={JOB: master(unanswered_s)}))
-    assert found == {"lost": None, "without_majority": stuck}
+    assert found == VotesReport(None, stuck)
 
 
 def test_a_loss_of_votes_names_the_jobs_that_still_count_on_them() -> None:
     loss = SimpleNamespace(boot=4, path="state.log", reason="a damaged frame", kept="state.log.bad")
     found = voting(new_context(1), leadership(loss=loss, jobs=[JOB, OTHER], known={JOB: TERMS}))
-    assert found["lost"] == {
-        "start": 4,
-        "file": "state.log",
-        "reason": "a damaged frame",
-        "kept": "state.log.bad",
-        "jobs": ["shop/top", OTHER.hex()],
-    }
+    jobs = ["shop/top", OTHER.hex()]
+    assert found.lost == VotesLoss(4, "state.log", "a damaged frame", "state.log.bad", jobs)
 
 
 def agent(facts: dict[str, Any], functions: str = "") -> Context:
@@ -82,7 +79,7 @@ def agent(facts: dict[str, Any], functions: str = "") -> Context:
     return context
 
 
-LOST = {"lost": None, "without_majority": ["shop/top"]}
+LOST = VotesReport(None, ["shop/top"])
 
 
 @pytest.mark.parametrize(
@@ -103,19 +100,19 @@ LOST = {"lost": None, "without_majority": ["shop/top"]}
     ],
 )
 def test_an_agent_reports_its_worst_problem(
-    facts: dict[str, Any], functions: str, votes: dict[str, Any], status: str, problem: str | None
+    facts: dict[str, Any], functions: str, votes: VotesReport, status: str, problem: str | None
 ) -> None:
-    found = health(agent(facts, functions), votes, [])
+    found = shown(health(agent(facts, functions), votes, []))
     assert (found["agent"], found["status"], found.get("problem")) == ("agent-1", status, problem)
     assert found.get("held") == facts.get("held")
 
 
 def test_jobs_without_a_majority_are_worse_than_functions_that_are_off() -> None:
-    found = health(agent({}, "no sandbox"), LOST, [])
+    found = shown(health(agent({}, "no sandbox"), LOST, []))
     assert found["status"] == "degraded"
     assert "shop/top" in found["problem"]
 
 
 def test_dead_agents_are_named_and_are_no_problem_of_this_agent() -> None:
-    found = health(agent({"sinks": {"a": 1}, "slowed": {}}), SOUND, [{"name": "agent-7"}])
+    found = shown(health(agent({"sinks": {"a": 1}, "slowed": {}}), SOUND, [{"name": "agent-7"}]))
     assert found == {"status": "ok", "sinks": {"a": 1}, "dead_agents": ["agent-7"], "agent": "agent-1"}
