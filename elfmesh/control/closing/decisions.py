@@ -96,29 +96,6 @@ def decide(
 
 
 @dataclass(frozen=True, slots=True)
-class MissingMembers:
-    """Facts about an interval with missing members.
-
-    Attributes:
-        now: the time.
-        due_since: when the first member passed the interval.
-        state: decision of the straggler policy; None: wait.
-        again_at: when the policy has to decide again.
-        held_up: whether contributions that the missing members have sealed may be on their way.
-        copies_at: until when peers may send copies of dead members' contributions.
-        held_bytes: size of the payloads that are held for open intervals.
-    """
-
-    now: float
-    due_since: float
-    state: State | None
-    again_at: float
-    held_up: bool = False
-    copies_at: float = float("-inf")
-    held_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class LateDecision:
     """Decision about an interval with missing members.
 
@@ -133,13 +110,32 @@ class LateDecision:
     problem: str = ""
 
 
-def decide_late(known: MissingMembers) -> LateDecision:
-    state, again_at = known.state, known.again_at
+def decide_late(
+    *,
+    now: float,
+    due_since: float,
+    state: State | None,
+    again_at: float,
+    held_up: bool,
+    copies_at: float,
+    held_bytes: int,
+) -> LateDecision:
+    """Decide about an interval with missing members.
+
+    Args:
+        now: the time.
+        due_since: when the first member passed the interval.
+        state: decision of the straggler policy; None: wait.
+        again_at: when the policy has to decide again.
+        held_up: whether contributions that the missing members have sealed may be on their way.
+        copies_at: until when peers may send copies of dead members' contributions.
+        held_bytes: size of the payloads that are held for open intervals.
+    """
     # A skip requires that the members themselves are late, not only their messages.
-    if state == "SKIPPED" and known.held_up and known.now - known.due_since < HORIZON_S:
-        state, again_at = None, known.now + SKIP_AGAIN_S
-    if state == "FINAL_PARTIAL" and known.now < known.copies_at:
-        state, again_at = None, known.copies_at
-    if state is None and known.held_bytes > HELD_BYTES_MAX:
+    if state == "SKIPPED" and held_up and now - due_since < HORIZON_S:
+        state, again_at = None, now + SKIP_AGAIN_S
+    if state == "FINAL_PARTIAL" and now < copies_at:
+        state, again_at = None, copies_at
+    if state is None and held_bytes > HELD_BYTES_MAX:
         return LateDecision("FINAL_PARTIAL", again_at, OVERFULL)
     return LateDecision(state, again_at)

@@ -17,7 +17,7 @@ from elfmesh.control.closing.interval_source import OpenIntervals
 from elfmesh.control.closing.partial_store import covered_in_all, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.straggler_orders import Stragglers
-from elfmesh.control.closing.tentative_results import EarlyResults
+from elfmesh.control.closing.tentative_results import order_tentative
 from elfmesh.control.context import Timer
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.protocol.events import Finalise
@@ -41,7 +41,6 @@ class MemberIntervals:
         self._evictions = Evictions(context, term.book, policy, term.latency_stats, term.stages)
         self._stragglers = Stragglers(term, collection, self._wake)
         self._maker = RecordMaker(term, collection, self._latest)
-        self._early = EarlyResults(term, collection, self._latest, self._maker)
         self._timer: Timer | None = None
         self._noted = FIRST
 
@@ -113,7 +112,7 @@ class MemberIntervals:
 
     def wait(self, at: int, *, shows: bool) -> None:
         if shows and self._term.plan.on_straggler == "correct":
-            self._early.show(at, self._collection.frontier)
+            order_tentative(self._term, self._collection, self._latest, self._maker, at)
         if self._evictions.carry_out(self._collection.frontier, at):
             self._term.leader.evicted()
 

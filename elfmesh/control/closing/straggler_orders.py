@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
-from elfmesh.control.closing.decisions import LateDecision, MissingMembers, decide_late
+from elfmesh.control.closing.decisions import LateDecision, decide_late
 from elfmesh.control.closing.flush_orders import FlushOrders
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.closing.revisions import REPAIR_S
@@ -51,16 +51,13 @@ class Stragglers:
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
         overdue = now >= due + self._deadline_s
         decision = decide_late(
-            MissingMembers(
-                now=now,
-                due_since=due,
-                state=state,
-                again_at=again_at,
-                held_up=self._collection.frontiers.beyond(missing, at)
-                or not self._flush_orders.waited(at, now),
-                copies_at=self._collection.recovery.ask(lacking, at, overdue=overdue),
-                held_bytes=sum(tree.nbytes for tree in self._trees),
-            )
+            now=now,
+            due_since=due,
+            state=state,
+            again_at=again_at,
+            held_up=self._collection.frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
+            copies_at=self._collection.recovery.ask(lacking, at, overdue=overdue),
+            held_bytes=sum(tree.nbytes for tree in self._trees),
         )
         if decision.state is None:
             unordered = self._collection.due_since(self._flush_orders.uncovered(at))

@@ -215,7 +215,7 @@ class Programs:
             case program_frames.Reached():
                 if frame.place > known.place:
                     known.place = frame.place
-                    self._context.emit(Persist(KIND, key, program_frames.pack_place(frame.place)))
+                    self._context.emit(Persist(KIND, key, program_frames.encode(frame.place)))
                     self._present(key, mine.name, here=True)
 
     def _say(self, mine: _Session, key: bytes, known: _Known, frame: program_frames.Say) -> None:

@@ -142,12 +142,8 @@ _FROM_PROGRAM: msgspec.msgpack.Decoder[FromProgram] = msgspec.msgpack.Decoder(Fr
 _FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 
 
-def encode(frame: FromProgram | FromAgent) -> bytes:
+def encode(frame: FromProgram | FromAgent | ResultPosition) -> bytes:
     return _ENCODER.encode(frame)
-
-
-def pack_place(place: ResultPosition) -> bytes:
-    return _ENCODER.encode(place)
 
 
 def read_place(data: bytes) -> ResultPosition | None:

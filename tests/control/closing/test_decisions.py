@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from elfmesh.control.closing.decisions import (
     OVERFULL,
     Decision,
     LateDecision,
-    MissingMembers,
     decide,
     decide_late,
 )
@@ -76,41 +74,42 @@ def test_the_run_that_ends_now(known: dict[str, Any], run: Decision | None) -> N
     assert decide(**usual | known) == run
 
 
-WAITS = MissingMembers(now=100.0, due_since=98.0, state=None, again_at=101.0)
-SKIPS, PARTIAL = replace(WAITS, state="SKIPPED"), replace(WAITS, state="FINAL_PARTIAL")
-LATE: list[tuple[str, MissingMembers, LateDecision]] = [
+WAITS: dict[str, Any] = {"now": 100.0, "due_since": 98.0, "state": None, "again_at": 101.0, "held_up": False}
+WAITS |= {"copies_at": float("-inf"), "held_bytes": 0}
+SKIPS, PARTIAL = WAITS | {"state": "SKIPPED"}, WAITS | {"state": "FINAL_PARTIAL"}
+LATE: list[tuple[str, dict[str, Any], LateDecision]] = [
     ("the policy waits", WAITS, LateDecision(None, 101.0)),
     ("the policy skips", SKIPS, LateDecision("SKIPPED", 101.0)),
     ("the policy gives up", PARTIAL, LateDecision("FINAL_PARTIAL", 101.0)),
     (
         "what may be on its way is not skipped yet",
-        replace(SKIPS, held_up=True),
+        SKIPS | {"held_up": True},
         LateDecision(None, 100.0 + SKIP_AGAIN_S),
     ),
     (
         "but not for ever",
-        replace(SKIPS, held_up=True, due_since=100.0 - HORIZON_S),
+        SKIPS | {"held_up": True, "due_since": 100.0 - HORIZON_S},
         LateDecision("SKIPPED", 101.0),
     ),
-    ("copies are awaited", replace(PARTIAL, copies_at=100.5), LateDecision(None, 100.5)),
-    ("until they should be here", replace(PARTIAL, copies_at=100.0), LateDecision("FINAL_PARTIAL", 101.0)),
-    ("who skips awaits none", replace(SKIPS, copies_at=100.5), LateDecision("SKIPPED", 101.0)),
+    ("copies are awaited", PARTIAL | {"copies_at": 100.5}, LateDecision(None, 100.5)),
+    ("until they should be here", PARTIAL | {"copies_at": 100.0}, LateDecision("FINAL_PARTIAL", 101.0)),
+    ("who skips awaits none", SKIPS | {"copies_at": 100.5}, LateDecision("SKIPPED", 101.0)),
     (
         "no member is waited for when too much is held",
-        replace(WAITS, held_bytes=HELD_BYTES_MAX + 1),
+        WAITS | {"held_bytes": HELD_BYTES_MAX + 1},
         LateDecision("FINAL_PARTIAL", 101.0, OVERFULL),
     ),
     (
         "not even copies",
-        replace(PARTIAL, copies_at=100.5, held_bytes=HELD_BYTES_MAX + 1),
+        PARTIAL | {"copies_at": 100.5, "held_bytes": HELD_BYTES_MAX + 1},
         LateDecision("FINAL_PARTIAL", 100.5, OVERFULL),
     ),
-    ("that much may be held", replace(WAITS, held_bytes=HELD_BYTES_MAX), LateDecision(None, 101.0)),
+    ("that much may be held", WAITS | {"held_bytes": HELD_BYTES_MAX}, LateDecision(None, 101.0)),
 ]
 
 
 @pytest.mark.parametrize(("known", "decision"), [case[1:] for case in LATE], ids=[case[0] for case in LATE])
 def test_what_becomes_of_an_interval_that_lacks_members(
-    known: MissingMembers, decision: LateDecision
+    known: dict[str, Any], decision: LateDecision
 ) -> None:
-    assert decide_late(known) == decision
+    assert decide_late(**known) == decision
