@@ -14,8 +14,6 @@ from elfmesh.contribution import Contribution, replaced, within
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.jobs.terms import Stage
-from elfmesh.control.protocol.events_finalising import Finalise as Finalise
-from elfmesh.control.protocol.events_finalising import Finalised as Finalised
 from elfmesh.control.protocol.events_functions import FunctionsTried
 from elfmesh.control.protocol.events_programs import ProgramAttached as ProgramAttached
 from elfmesh.control.protocol.events_programs import ProgramGone as ProgramGone
@@ -24,6 +22,8 @@ from elfmesh.control.protocol.events_programs import ToProgram as ToProgram
 from elfmesh.control.protocol.events_results import LOG_PAGE_BYTES_MAX as LOG_PAGE_BYTES_MAX
 from elfmesh.control.protocol.events_results import Append as Append
 from elfmesh.control.protocol.events_results import DropLog as DropLog
+from elfmesh.control.protocol.events_results import Finalise as Finalise
+from elfmesh.control.protocol.events_results import Finalised as Finalised
 from elfmesh.control.protocol.events_results import KeepPage as KeepPage
 from elfmesh.control.protocol.events_results import LogDamaged as LogDamaged
 from elfmesh.control.protocol.events_results import LogInfo as LogInfo
