@@ -65,6 +65,48 @@ def _nothing() -> None:
     return None
 
 
+class Alarm:
+    """A call that is scheduled at most once at a time.
+
+    Args:
+        context: clock and timers.
+        call: the call.
+    """
+
+    __slots__ = ("_call", "_context", "_timer")
+
+    def __init__(self, context: Context, call: Callable[[], None]) -> None:
+        self._context, self._call = context, call
+        self._timer: Timer | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, delay_s: float) -> None:
+        """Schedule the call at now + `delay_s`, instead of an earlier setting."""
+        self.cancel()
+        self._timer = self._context.after(delay_s, self._fire)
+
+    def set_at(self, at: float) -> None:
+        """Schedule the call at a time, instead of an earlier setting."""
+        self.set(max(at - self._context.now, 0.001))
+
+    def wake(self, at: float) -> None:
+        """Schedule the call at a time, unless it is scheduled before."""
+        if self._timer is None or self._timer.at > at:
+            self.set_at(at)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._call()
+
+
 class Context:
     """Context of one agent's control machine.
 

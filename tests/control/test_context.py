@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.control import context as module
-from elfmesh.control.context import GONE_S, NOT_ROOT_S, PUBLISH_GRACE_S, QUESTION_S, Context
+from elfmesh.control.context import GONE_S, NOT_ROOT_S, PUBLISH_GRACE_S, QUESTION_S, Alarm, Context
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.events import Lookup
@@ -47,6 +47,28 @@ def test_a_timer_that_was_taken_back_neither_fires_nor_counts_as_a_deadline(cont
     assert fired == [2]
     after: float | None = context.deadline
     assert after is None
+
+
+def test_an_alarm_fires_once_for_each_setting(context: Context) -> None:
+    fired: list[float] = []
+    alarm = Alarm(context, lambda: fired.append(context.now))
+    alarm.wake(1.0)
+    alarm.wake(5.0)
+    fire(context, 1.0)
+    assert (fired, alarm.is_set) == ([1.0], False), "a later time does not put off an earlier one"
+    alarm.wake(5.0)
+    alarm.wake(2.0)
+    fire(context, 6.0)
+    assert fired == [1.0, 6.0]
+    alarm.set(1.0)
+    alarm.set_at(9.0)
+    assert alarm.is_set
+    fire(context, 8.0)
+    assert fired == [1.0, 6.0], "the last setting counts"
+    alarm.cancel()
+    fire(context, 9.0)
+    assert fired == [1.0, 6.0]
+    assert not alarm.is_set
 
 
 def test_a_question_is_answered_once_or_given_up(context: Context) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, Close, RegisterCell
@@ -60,7 +60,7 @@ class Committer:
         self._reached = cell.value.closed
         self._committing = False
         self._since = 0.0
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._watermark)
         self._stopped = False
         self._confirming: list[tuple[int, Callable[[], None]]] = []
 
@@ -82,8 +82,8 @@ class Committer:
     def reached(self, closed: int) -> None:
         """Handle that all intervals below `closed` are decided, with or without a record."""
         self._reached = max(closed, self._reached)
-        if self._reached > self.closed and self._timer is None and not self._stopped:
-            self._timer = self._context.after(WATERMARK_S, self._watermark)
+        if self._reached > self.closed and not (self._alarm.is_set or self._stopped):
+            self._alarm.set(WATERMARK_S)
 
     def confirm(self, then: Callable[[], None]) -> None:
         """Call `then` when the register requires the current terms of every successor.
@@ -97,14 +97,12 @@ class Committer:
         self._stopped = True
         self._ready.clear()
         self._confirming.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
 
     def changed(self, cell: RegisterCell) -> None:
         self.cell = cell
 
     def _watermark(self) -> None:
-        self._timer = None
         if self._reached > self.closed and not self._ready:
             self._commit(watermark=True)
 

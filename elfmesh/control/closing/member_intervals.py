@@ -18,7 +18,7 @@ from elfmesh.control.closing.partial_store import covered_in_all, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.tentative_results import order_tentative
-from elfmesh.control.context import Timer
+from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.control.upstream.side_input import SideInput
@@ -39,9 +39,9 @@ class MemberIntervals:
         manifests = [stage.manifest for stage in term.stages]
         self._latest = SideInput(context, manifests, term.leader.close_ready)
         self._evictions = Evictions(context, term.book, policy, term.latency_stats, term.stages)
-        self._stragglers = Stragglers(term, collection, self._wake)
+        self._alarm = Alarm(context, term.leader.close_ready)
+        self._stragglers = Stragglers(term, collection, self._alarm.set_at)
         self._maker = RecordMaker(term, collection, self._latest)
-        self._timer: Timer | None = None
         self._noted = FIRST
 
     def begin(self, closer: OpenIntervals) -> None:
@@ -116,14 +116,7 @@ class MemberIntervals:
         if self._evictions.carry_out(self._collection.frontier, at):
             self._term.leader.evicted()
 
-    def _wake(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        context = self._term.context
-        self._timer = context.after(max(at - context.now, 0.001), self._term.leader.close_ready)
-
     def stop(self) -> None:
         self._latest.stop()
         self._collection.revising.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()

@@ -20,7 +20,7 @@ from sortedcontainers import SortedDict
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.partial_store import PartialStore, PartitionStore
 from elfmesh.control.closing.ports import Failed
-from elfmesh.control.context import Timer
+from elfmesh.control.context import Alarm
 from elfmesh.safeguards import safeguard
 
 GATHER_S = 0.1
@@ -52,11 +52,11 @@ class Revising:
         self._wanted: list[SortedDict[int, None]] = [SortedDict() for _ in trees]
         self._asked_at = [float("-inf")] * len(trees)
         self._waiting: SortedDict[int, float] = SortedDict()
-        self._timer: Timer | None = None
+        self._alarm = Alarm(self._context, self._woken)
 
     def wants(self, partition: int, interval: int) -> None:
         self._wanted[partition][interval] = None
-        self._wake(self._context.now + GATHER_S)
+        self._alarm.wake(self._context.now + GATHER_S)
 
     @safeguard("repair:root")
     def repair(self, start: int, stop: int, partition: int) -> None:
@@ -87,7 +87,7 @@ class Revising:
             self._waiting[interval] = now + WAIT_S
             for partition in late:
                 self.wants(partition, interval)
-        self._wake(self._waiting[interval])
+        self._alarm.wake(self._waiting[interval])
         return bool(now >= self._waiting[interval])
 
     def drop_below(self, interval: int) -> None:
@@ -96,28 +96,19 @@ class Revising:
                 held.popitem(0)
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wake(self, at: float) -> None:
-        if self._timer is not None:
-            if self._timer.at <= at:
-                return
-            self._timer.cancel()
-        self._timer = self._context.after(max(at - self._context.now, 0.001), self._woken)
+        self._alarm.cancel()
 
     def _woken(self) -> None:
-        self._timer = None
         now = self._context.now
         for partition, wanted in enumerate(self._wanted):
             if wanted and now - self._asked_at[partition] < AGAIN_S:
-                self._wake(self._asked_at[partition] + AGAIN_S)
+                self._alarm.wake(self._asked_at[partition] + AGAIN_S)
             elif wanted:
                 self._asked_at[partition] = now
                 self._ask(partition, list(wanted))
                 wanted.clear()
         if self._waiting:
-            self._wake(max(self._waiting.values()[0], now + GATHER_S))
+            self._alarm.wake(max(self._waiting.values()[0], now + GATHER_S))
         self._again()
 
     def _ask(self, partition: int, intervals: list[int]) -> None:

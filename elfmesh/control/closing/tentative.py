@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.records import ResultRecord
 
 OPEN_MAX = 64
@@ -62,7 +62,8 @@ class Tentative:
     ) -> None:
         self._context, self._again, self._shown = context, again, shown
         self._open: SortedDict[int, _Open] = SortedDict()
-        self._timer: Timer | None = None
+        self.alarm = Alarm(context, again)
+        """Calls `again` at a time."""
         self._bytes = 0
         self.seq = epoch << 32
         """Number of the newest revision of any interval."""
@@ -84,7 +85,7 @@ class Tentative:
         if known.being_made is not None or inside == known.inside or lost:
             return 0
         if self._context.now - known.at < GAP_S:
-            self.wake(known.at + GAP_S)
+            self.alarm.wake(known.at + GAP_S)
             return 0
         return known.rev + 1
 
@@ -134,9 +135,7 @@ class Tentative:
     def clear(self) -> None:
         self._open.clear()
         self._bytes = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.alarm.cancel()
 
     def since(self, seq: int) -> Iterator[tuple[ResultRecord, bytes]]:
         """Yield the newest revisions with a number above `seq`, in the order in which they were made."""
@@ -144,15 +143,3 @@ class Tentative:
         for each in sorted(found, key=lambda one: one.seq):
             if each.record is not None:
                 yield each.record, each.rows
-
-    def wake(self, at: float) -> None:
-        """Call `again` at a time, or earlier if an earlier call is scheduled."""
-        if self._timer is not None:
-            if self._timer.at <= at:
-                return
-            self._timer.cancel()
-        self._timer = self._context.after(max(at - self._context.now, 0.001), self._woken)
-
-    def _woken(self) -> None:
-        self._timer = None
-        self._again()

@@ -37,7 +37,7 @@ def order_tentative(
         if index is None or due is None or term.sessions.at(index) or not latest.has_read(index):
             return
         if term.context.now < due + term.plan.deadline_s:
-            tentative.wake(due + term.plan.deadline_s)
+            tentative.alarm.wake(due + term.plan.deadline_s)
             return
         required = term.book.required(index)
         mask = covered_in_all(trees, index) & required

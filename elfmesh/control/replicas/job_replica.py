@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.pages import decode_page, names_pages
 from elfmesh.control.jobs.plan import has_no_members
 from elfmesh.control.jobs.records import ResultRecord
@@ -75,7 +75,7 @@ class LogCopy:
         """Holes of earlier boots."""
         self._epoch = 0
         self._tokens: dict[int, None] = {}
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._late)
         self._tries = 0
         self._sources: list[Contact] = []
         self._done: list[Callable[[], None]] = []
@@ -161,7 +161,7 @@ class LogCopy:
         self._tokens[token] = None
         fetch = Fetch(self.job, self.incarnation, self.latest, token)
         self._context.send(self._sources[0], fetch)
-        self._timer = self._context.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._alarm.set(FETCH_S[min(self._tries, len(FETCH_S) - 1)])
         self._tries += 1
 
     def _late(self) -> None:
@@ -181,8 +181,7 @@ class LogCopy:
         if page.token not in self._tokens:
             return
         records = deque(decode_page(payload))
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._tries = 0
         self._tokens.clear()
         self._take(records, sender, page, self.latest)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.register_value import RegisterCell
@@ -70,7 +70,7 @@ class LogRepair:
         self._partly = False  # whether a part of the lowest hole is filled
         self._since = 0.0
         self._token: int | None = None
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._next)
         self._waiting: list[Callable[[], None]] = []
 
     @safeguard("mending")
@@ -81,7 +81,7 @@ class LogRepair:
             high = min([stop, *(begin for begin, end in self.holes if low <= begin < stop)])
             if low < high:
                 self.holes = sorted([*self.holes, (low, high)])
-        if self.holes and self._timer is None:
+        if self.holes and not self._alarm.is_set:
             self._begin()
 
     def lead(self, declare: Callable[[int, int], bytes] | None) -> None:
@@ -127,7 +127,8 @@ class LogRepair:
         self._next()
 
     def _next(self) -> None:
-        self._cancel()
+        self._token = None
+        self._alarm.cancel()
         voters = self._voters()
         if voters is None or not self.holes:
             self._go_on()
@@ -144,7 +145,7 @@ class LogRepair:
             self._token = self._context.token()
             after = None if start <= FIRST else start - 1
             self._context.send(source, Fetch(self._job, self._incarnation, after, self._token, stop))
-            self._timer = self._context.after(ANSWER_S, self._next)
+            self._alarm.set(ANSWER_S)
         elif self._declare is not None and (not silent or self._context.now - self._since >= SILENT_S):
             ends = [self._lacking[voter.id] for voter in others if voter.id in self._lacking]
             end = max(start + 1, min([stop, *ends]))
@@ -155,7 +156,7 @@ class LogRepair:
             self._asked.clear()
             if not silent:
                 self._lacking.clear()
-            self._timer = self._context.after(PAUSE_S, self._next)
+            self._alarm.set(PAUSE_S)
 
     def _fill_from_cell(self) -> bool:
         """Fill the lowest hole from the register's value; returns whether the value has any of its records.
@@ -189,9 +190,3 @@ class LogRepair:
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then()
-
-    def _cancel(self) -> None:
-        self._token = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.row_pages import digest_of, table_of
 from elfmesh.control.protocol.events import KeepPage
 from elfmesh.control.protocol.messages_succession import Fetch, Page
@@ -56,7 +56,7 @@ class PageCopies:
         self._lacking: dict[bytes, set[bytes]] = {}
         self._done: list[Callable[[], None]] = []
         self._token, self._tries = 0, 0
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._late)
         self.gone: set[bytes] = set()
 
     def lacking(self, index: int, rows: bytes) -> Pages:
@@ -104,8 +104,7 @@ class PageCopies:
             self._ask()
 
     def _ask(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         digest = next(iter(self._wanted), None)
         if not self._sources:
             self.gone |= self._wanted.keys()
@@ -117,7 +116,7 @@ class PageCopies:
         self._token = self._context.token()
         fetch = Fetch(self._job, self._incarnation, self._wanted[digest], self._token, part=digest)
         self._context.send(self._sources[0], fetch)
-        self._timer = self._context.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._alarm.set(FETCH_S[min(self._tries, len(FETCH_S) - 1)])
 
     def _late(self) -> None:
         self._sources.append(self._sources.pop(0))

@@ -234,20 +234,6 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
     assert list(held.since(0)) == []
 
 
-def test_a_later_wish_to_be_asked_again_does_not_put_off_an_earlier_one() -> None:
-    held, context, reported = shelf()
-    held.wake(1.0)
-    held.wake(5.0)
-    context.now = 1.0
-    context.fire()
-    assert reported == ["again"]
-    held.wake(5.0)
-    held.wake(2.0)
-    context.now = 2.0
-    context.fire()
-    assert reported == ["again", "again"]
-
-
 def test_rows_that_come_after_the_end_are_dropped() -> None:
     held, _, reported = shelf()
     held.begin(record(7, 1), (1, 0))
