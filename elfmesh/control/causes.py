@@ -28,7 +28,7 @@ AGENT_BYTES = 8
 
 
 UNKNOWN = range(0)
-"""The intervals of the step of another agent."""
+"""Intervals of a step of another agent, which are not known."""
 
 NO_CAUSE = (b"", UNKNOWN)
 

@@ -134,8 +134,8 @@ class _Answer:
             else:  # closed without a record: no member whose contribution was inside had records
                 (unknown if expired is not None and index <= expired else outside).append(index)
         job, incarnation = self._message.job, self._message.incarnation
-        notified = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
-        self._context.send(self._asker, notified)
+        answer = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
+        self._context.send(self._asker, answer)
 
 
 def serve_outcomes(context: Context, asker: Contact, message: AskFates, terms: Terms) -> None:

@@ -1,1 +1,1 @@
-"""The rules of CASPaxos: pure, and independent of what is voted on (D-4)."""
+"""The rules of CASPaxos: pure, and independent of the value (D-4)."""

@@ -1,1 +1,1 @@
-"""Who leads which job: elections, handing over, discovery."""
+"""Leadership of jobs: elections, handover, leader discovery, drain."""

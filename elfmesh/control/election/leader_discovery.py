@@ -67,9 +67,9 @@ class LeaderDiscovery:
         if self._wanted(job):
             self._terms_query.ask(job, (), lambda *found: self._informed(*found, again=False))
 
-    def later(self, job: bytes, pause_s: float = AGAIN_S, notified: Terms | None = None) -> None:
-        """Query again after a pause, with the master and voters of `notified`, or else of the known terms."""
-        self._context.after(self._context.jittered(pause_s), lambda: self._again(job, notified))
+    def later(self, job: bytes, pause_s: float = AGAIN_S, reported: Terms | None = None) -> None:
+        """Query again after a pause, with the master and voters of `reported`, or else of the known terms."""
+        self._context.after(self._context.jittered(pause_s), lambda: self._again(job, reported))
 
     def lost(self, agent: bytes) -> None:
         """Handle the loss of an agent: wait for none of its answers, and look for the masters that it was."""
@@ -78,9 +78,9 @@ class LeaderDiscovery:
             if (leader := self._leads.leader(job)) is not None and leader.id == agent:
                 self.look(job)
 
-    def _again(self, job: bytes, notified: Terms | None) -> None:
+    def _again(self, job: bytes, reported: Terms | None) -> None:
         if self._wanted(job):
-            terms = notified or self._leads.known(job)[0]
+            terms = reported or self._leads.known(job)[0]
             others = () if terms is None else (terms.master, *terms.acceptors)
             self._terms_query.ask(job, others, lambda *found: self._informed(*found, again=True))
 
@@ -115,4 +115,4 @@ class LeaderDiscovery:
         if done is not None and not done.alive:
             self._leads.take_over(terms)
         else:
-            self.later(job, notified=terms)
+            self.later(job, reported=terms)

@@ -1,1 +1,1 @@
-"""What a job is: manifest, plan, terms, policy, roster, records."""
+"""Data of a job: manifest, plan, terms, policy, roster, records."""

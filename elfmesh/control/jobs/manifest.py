@@ -85,11 +85,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         Registers contain their digest, so that the bytes must not change when a release adds a field. An
         added field is left out where it has its default.
         """
-        reported = msgspec.structs.asdict(self)
+        values = msgspec.structs.asdict(self)
         for name in _ADDED:
-            if reported[name] == _DEFAULTS[name]:
-                del reported[name]
-        return _PACK.encode(reported)
+            if values[name] == _DEFAULTS[name]:
+                del values[name]
+        return _PACK.encode(values)
 
 
 _ADDED = ("asked", "resumed")

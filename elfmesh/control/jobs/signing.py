@@ -172,35 +172,35 @@ def admit(
         EnvelopeEnded: the text may have run, and is not valid any more.
         EnvelopeRefused: the envelope is not admitted.
     """
-    reported = _verified(envelope, cluster, keys, needed)
-    if reported.tombstone:
+    payload = _verified(envelope, cluster, keys, needed)
+    if payload.tombstone:
         raise EnvelopeRefused("it is a tombstone of the job")
-    if reported.job != job:
-        raise EnvelopeRefused(f"it was signed for the job {reported.job}, not for {job}")
-    if reported.sha256 != text_digest(text):
+    if payload.job != job:
+        raise EnvelopeRefused(f"it was signed for the job {payload.job}, not for {job}")
+    if payload.sha256 != text_digest(text):
         raise EnvelopeRefused("it was signed for another text")
-    if reported.serial <= remembered.buried:
+    if payload.serial <= remembered.buried:
         raise EnvelopeEnded(
-            f"serial {reported.serial} was revoked, together with all serials up to {remembered.buried}",
+            f"serial {payload.serial} was revoked, together with all serials up to {remembered.buried}",
             REVOKED,
         )
     digest = payload_digest(envelope)
-    if now_s >= reported.expires:
+    if now_s >= payload.expires:
         if digest in accepted:
             raise EnvelopeEnded(EXPIRED, EXPIRED)
         raise EnvelopeRefused(EXPIRED)
     known = dict(remembered.texts)
-    if known.get(reported.serial, digest) != digest:
-        raise EnvelopeRefused(f"serial {reported.serial} was used for another text")
+    if known.get(payload.serial, digest) != digest:
+        raise EnvelopeRefused(f"serial {payload.serial} was used for another text")
     if digest in accepted:
         return remembered
-    if reported.serial < remembered.floor:
+    if payload.serial < remembered.floor:
         raise EnvelopeRefused(
-            f"serial {reported.serial} is older than a version that ran here; the lowest allowed serial is "
+            f"serial {payload.serial} is older than a version that ran here; the lowest allowed serial is "
             f"{remembered.floor}"
         )
-    floor = max(remembered.floor, min(reported.undo_to, reported.serial))
-    texts = sorted({**known, reported.serial: digest}.items())
+    floor = max(remembered.floor, min(payload.undo_to, payload.serial))
+    texts = sorted({**known, payload.serial: digest}.items())
     kept = tuple((serial, text) for serial, text in texts if serial >= floor)[-TEXTS_MAX:]
     return Remembered(floor, kept, remembered.buried)
 
@@ -219,14 +219,14 @@ def bury(
     Raises:
         EnvelopeRefused: the tombstone is not admitted.
     """
-    reported = _verified(envelope, cluster, keys, needed)
-    if not reported.tombstone:
+    payload = _verified(envelope, cluster, keys, needed)
+    if not payload.tombstone:
         raise EnvelopeRefused("it is not a tombstone")
-    if reported.job != job:
-        raise EnvelopeRefused(f"it is the tombstone of the job {reported.job}, not of {job}")
-    floor = max(remembered.floor, reported.serial + 1)
+    if payload.job != job:
+        raise EnvelopeRefused(f"it is the tombstone of the job {payload.job}, not of {job}")
+    floor = max(remembered.floor, payload.serial + 1)
     kept = tuple(each for each in remembered.texts if each[0] >= floor)
-    return Remembered(floor, kept, max(remembered.buried, reported.serial))
+    return Remembered(floor, kept, max(remembered.buried, payload.serial))
 
 
 def is_tombstone(data: bytes) -> bool:
@@ -259,12 +259,12 @@ def _verified(envelope: Envelope, cluster: str, keys: Collection[bytes], needed:
     if len(good) < max(1, needed):
         raise EnvelopeRefused(f"{len(good)} trusted keys have signed it, and {needed} are required")
     try:
-        reported = envelope.reported
+        payload = envelope.reported
     except DataError as error:
         raise EnvelopeRefused(error.message) from None
-    if reported.cluster != cluster:
-        raise EnvelopeRefused(f"it was signed for the cluster {reported.cluster!r}, and this is {cluster!r}")
-    return reported
+    if payload.cluster != cluster:
+        raise EnvelopeRefused(f"it was signed for the cluster {payload.cluster!r}, and this is {cluster!r}")
+    return payload
 
 
 def sign(payload: bytes, key: Ed25519PrivateKey) -> Signature:

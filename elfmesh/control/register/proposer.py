@@ -306,14 +306,14 @@ class Proposer:
         self._silent[sender.id] = ANSWERED
         self.superseded.discard(sender.id)
         self.reports[sender.id] = AcceptorReport(sender, message.terms, message.latest)
-        notified = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
+        after = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
             self._contacts.setdefault(contact.id, contact)
-        self._round = notified
-        if notified is not begun and notified.prepared:
+        self._round = after
+        if after is not begun and after.prepared:
             self._propose()
         else:
-            for agent in notified.asked:
+            for agent in after.asked:
                 if agent not in begun.asked:
                     self._tell(agent)
 
@@ -324,16 +324,16 @@ class Proposer:
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return
-        notified = self._round = begun.accepting(sender.id)
-        if notified.proposal is None:
+        after = self._round = begun.accepting(sender.id)
+        if after.proposal is None:
             return
-        self._rosters[sender.id] = notified.proposal.value.roster
+        self._rosters[sender.id] = after.proposal.value.roster
         self._behind.pop(sender.id, None)
-        if notified.chosen:
-            self._round, self._won, self._failures = None, notified, 0
-            self._guess = notified.asked
-            self._votes_again(notified.proposal.value)
-            self._decide(self._refusal or notified.proposal)
+        if after.chosen:
+            self._round, self._won, self._failures = None, after, 0
+            self._guess = after.asked
+            self._votes_again(after.proposal.value)
+            self._decide(self._refusal or after.proposal)
 
     @safeguard("returned-voters:proposer")
     def _votes_again(self, value: RegisterValue) -> None:
@@ -360,8 +360,8 @@ class Proposer:
             if self._tries <= 1:
                 self._wait(BEHIND_S, self._ask)
             return
-        notified = self._round = begun.refusing(sender.id)
-        if notified.hopeless:
+        after = self._round = begun.refusing(sender.id)
+        if after.hopeless:
             self._lose()
 
     def _lose(self) -> None:
