@@ -54,12 +54,8 @@ class Dispatcher:
         drain: Drain,
         programs: Programs,
     ) -> None:
-        self._context, self._member_host, self._roots, self._rendezvous = (
-            context,
-            member_host,
-            roots,
-            rendezvous,
-        )
+        self._context, self._member_host = context, member_host
+        self._roots, self._rendezvous = roots, rendezvous
         self._requests, self._leadership, self._request_handler = requests, leadership, request_handler
         self._drain, self._masters = drain, leadership.masters
         self._leading = Leading(context, member_host.preflight)
@@ -155,9 +151,7 @@ class Dispatcher:
             ctl.Announced: lambda sender, message, payload: masters[message.job].term.founding.announced(
                 message
             ),
-            ctl.RosterAck: lambda sender, message, payload: masters[message.job].term.activation.acknowledged(
-                message
-            ),
+            ctl.RosterAck: self._on_roster_ack,
             ctl.Waiting: lambda sender, message, payload: masters[message.job].term.members.waiting(message),
             ctl.Rate: self._on_rate,
             parts.PartFault: self._on_part_fault,
@@ -239,6 +233,9 @@ class Dispatcher:
         master = self._masters[message.job]
         if master.term.book.entry(message.number) is not None:
             master.rates.reported(message.number, message.records)
+
+    def _on_roster_ack(self, sender: Contact, message: ctl.RosterAck, payload: bytes) -> None:
+        self._masters[message.job].term.activation.acknowledged(message)
 
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
         collection = self._masters[message.job].term.collection

@@ -55,12 +55,8 @@ class Evictions:
         latency_stats: LatencyStats,
         stages: tuple[Stage, ...],
     ) -> None:
-        self._context, self._book, self._straggler_policy, self._latency_stats = (
-            context,
-            book,
-            straggler_policy,
-            latency_stats,
-        )
+        self._context, self._book = context, book
+        self._straggler_policy, self._latency_stats = straggler_policy, latency_stats
         self._plans = [read_plan(stage.manifest.text) for stage in stages]
         self._deaths: dict[int, _Death] = {}
 

@@ -94,12 +94,8 @@ class Tentative:
         if known is None:
             self._open[record.index] = _Open(inside, record.rev, self._context.now, record)
         else:
-            known.inside, known.rev, known.at, known.being_made = (
-                inside,
-                record.rev,
-                self._context.now,
-                record,
-            )
+            known.inside, known.rev, known.at = inside, record.rev, self._context.now
+            known.being_made = record
 
     def made(self, index: int, rev: int, rows: bytes) -> None:
         """Take the rows of a revision, unless its interval has been closed meanwhile."""

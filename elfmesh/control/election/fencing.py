@@ -38,13 +38,9 @@ class Fencing:
             case By.TERM:
                 passes = self._is_of_own_term(fence, message)
             case By.EPOCH | By.LEARNED:
-                notified = (
-                    message.master
-                    if fence.notified == "master"
-                    else sender
-                    if fence.notified == "sender"
-                    else None
-                )
+                notified = sender if fence.notified == "sender" else None
+                if fence.notified == "master":
+                    notified = message.master
                 admits = self._leadership.admits(fence.job(message), fence.epoch(message), notified)
                 passes = admits or fence.by is By.LEARNED
         return cast(Message, message) if passes else None

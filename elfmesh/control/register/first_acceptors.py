@@ -81,13 +81,8 @@ class FirstAcceptors:
         is_dead: Callable[[Manifest], bool],
         epoch: Callable[[bytes], int],
     ) -> None:
-        self._context, self._registers, self._terms_query, self._is_dead = (
-            context,
-            registers,
-            terms_query,
-            is_dead,
-        )
-        self._epoch = epoch
+        self._context, self._registers, self._terms_query = context, registers, terms_query
+        self._is_dead, self._epoch = is_dead, epoch
         self.known_peers = KnownPeers(context)
 
     def survey(

@@ -145,10 +145,8 @@ class Proposer:
 
     def ask(self, acceptors: tuple[Contact, ...]) -> None:
         """Ask these acceptors in the next round."""
-        self._guess, self._founds = (
-            tuple(contact.id for contact in acceptors),
-            acceptors == (self._context.me,),
-        )
+        self._guess = tuple(contact.id for contact in acceptors)
+        self._founds = acceptors == (self._context.me,)
         self._contacts |= {contact.id: contact for contact in acceptors}
         self._won = None
         self._rosters.clear()
