@@ -119,12 +119,7 @@ class Context:
     """
 
     def __init__(
-        self,
-        me: Contact,
-        name: str,
-        rng: Rng,
-        facts: Callable[[str], dict[str, Any]],
-        policy: Policy = OPEN,
+        self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]], policy: Policy = OPEN
     ) -> None:
         self.policy = policy
         self.loads_late = False

@@ -123,13 +123,7 @@ class Committer:
         last = batch[-1][0].index if batch else value.latest
         closed = last + 1 if batch and last is not None else self._reached
         change = Close(
-            value.incarnation,
-            value.epoch,
-            terms.version,
-            closed,
-            value.latest,
-            last,
-            encode_page(batch),
+            value.incarnation, value.epoch, terms.version, closed, value.latest, last, encode_page(batch)
         )
         self._committing, self._since = True, self._context.now
         if batch:

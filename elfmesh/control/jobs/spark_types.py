@@ -99,14 +99,7 @@ def result_rows(record: ResultRecord, table: pa.Table, schema: pa.Schema) -> pa.
         pa.ArrowException: a value does not fit the type of its column in the schema.
     """
     count = table.num_rows
-    head = (
-        record.index,
-        record.start_us,
-        record.end_us,
-        record.state,
-        record.rev,
-        record.completeness,
-    )
+    head = (record.index, record.start_us, record.end_us, record.state, record.rev, record.completeness)
     columns = [
         pa.repeat(pa.scalar(value, field.type), count) for value, field in zip(head, HEAD, strict=True)
     ]

@@ -48,10 +48,7 @@ def evaluations(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 def differs_at(old: Sequence[Stage], new: Sequence[Stage], closed: int) -> int | None:
     """Return the first interval from `closed` on whose evaluated version differs, if there is one."""
     points = sorted({closed, *(stage.start for stage in (*old, *new) if stage.start > closed)})
-    return next(
-        (at for at in points if stage_at(old, at).evaluated != stage_at(new, at).evaluated),
-        None,
-    )
+    return next((at for at in points if stage_at(old, at).evaluated != stage_at(new, at).evaluated), None)
 
 
 def followed(stages: Sequence[Stage], following: Stage) -> tuple[Stage, ...]:

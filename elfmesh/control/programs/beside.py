@@ -24,21 +24,9 @@ from elfmesh.control.jobs.manifest import CREATOR, split_name
 from elfmesh.control.programs.outbox import Outbox
 from elfmesh.control.programs.rendezvous import HANDLED, HOPS_MAX, ProgramRendezvous
 from elfmesh.control.protocol import program_frames
-from elfmesh.control.protocol.events import (
-    Persist,
-    ProgramAttached,
-    ProgramGone,
-    ProgramReported,
-    ToProgram,
-)
+from elfmesh.control.protocol.events import Persist, ProgramAttached, ProgramGone, ProgramReported, ToProgram
 from elfmesh.control.protocol.fences import Handlers
-from elfmesh.control.protocol.messages_programs import (
-    Appointed,
-    Broadcast,
-    Parcel,
-    Present,
-    Receipt,
-)
+from elfmesh.control.protocol.messages_programs import Appointed, Broadcast, Parcel, Present, Receipt
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Attached, Delivered, Detached, MulticastAnswer, Subscribe, Unsubscribe
 
@@ -268,7 +256,7 @@ class Programs:
         return {
             Parcel: lambda sender, message, payload: self._checked(
                 message, payload, self.rendezvous.on_parcel
-            ),
+            )
         }
 
     def _checked(self, message: Parcel, payload: bytes, take: Callable[[Parcel, bytes], None]) -> None:
@@ -292,12 +280,7 @@ class Programs:
 
     def _deliver_multicast(self, known: _Known, message: Broadcast, answer: tuple[bytes, int] | None) -> None:
         frame = program_frames.Deliver(
-            message.process,
-            message.number,
-            "multicast",
-            message.sender,
-            message.body,
-            term=message.term,
+            message.process, message.number, "multicast", message.sender, message.body, term=message.term
         )
         pending = _Pending(len(message.body), multicast=answer)
         if not self._deliver(known, frame, pending) and answer is not None:

@@ -48,10 +48,7 @@ class Outbox:
     """
 
     def __init__(
-        self,
-        context: Context,
-        parents: dict[bytes, Contact],
-        answer: Callable[[int, Answer], None],
+        self, context: Context, parents: dict[bytes, Contact], answer: Callable[[int, Answer], None]
     ) -> None:
         self._context, self._parents, self._answer = context, parents, answer
         self._open: dict[_Name, _Open] = {}
@@ -72,12 +69,7 @@ class Outbox:
     def on_receipt(self, message: Receipt, payload: bytes) -> None:
         """End a parcel; late and repeated receipts are ignored."""
         answer = Answer(
-            message.number,
-            message.status,
-            payload,
-            message.error,
-            message.acknowledged,
-            message.expected,
+            message.number, message.status, payload, message.error, message.acknowledged, message.expected
         )
         self._end((message.process, message.number), answer)
 

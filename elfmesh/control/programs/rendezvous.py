@@ -20,13 +20,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.context import Context
-from elfmesh.control.protocol.messages_programs import (
-    Appointed,
-    Broadcast,
-    Parcel,
-    Present,
-    Receipt,
-)
+from elfmesh.control.protocol.messages_programs import Appointed, Broadcast, Parcel, Present, Receipt
 from elfmesh.control.protocol.program_frames import NOWHERE, ResultPosition
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone

@@ -31,14 +31,7 @@ from elfmesh.control.protocol.events_results import LogRead as LogRead
 from elfmesh.control.protocol.events_results import MendLog as MendLog
 from elfmesh.control.protocol.events_results import ReadLog as ReadLog
 from elfmesh.machine import Effect, Event, Received, Tick
-from elfmesh.overlay.events import (
-    Joined,
-    LookupDone,
-    PeerDown,
-    PeerUp,
-    ProbeDone,
-    RouteDelivered,
-)
+from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
     Attached,
     BecameRoot,

@@ -143,14 +143,5 @@ class Fates(Message, frozen=True, tag="ctl.fates"):
     revs: tuple[Count, ...] = ()
 
 
-MESSAGES: tuple[type[Message], ...] = (
-    Verify,
-    Verified,
-    Keep,
-    Kept,
-    Surrender,
-    KeptCopy,
-    AskFates,
-    Fates,
-)
+MESSAGES: tuple[type[Message], ...] = (Verify, Verified, Keep, Kept, Surrender, KeptCopy, AskFates, Fates)
 """For the codec."""

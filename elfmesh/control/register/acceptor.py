@@ -36,14 +36,7 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Persist
-from elfmesh.control.protocol.messages_register import (
-    Accept,
-    Accepted,
-    Conflict,
-    Outdated,
-    Prepare,
-    Promised,
-)
+from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST

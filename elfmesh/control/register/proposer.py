@@ -28,13 +28,7 @@ from elfmesh.control.jobs.register_value import (
     check_cell,
 )
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.protocol.messages_register import (
-    Accept,
-    Accepted,
-    Conflict,
-    Prepare,
-    Promised,
-)
+from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.control.register.reports import AcceptorReport, newest_terms

@@ -14,14 +14,7 @@ from functools import partial
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.fences import Handlers
-from elfmesh.control.protocol.messages_register import (
-    Accept,
-    Accepted,
-    Conflict,
-    Outdated,
-    Prepare,
-    Promised,
-)
+from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.acceptor import Acceptors, Custody
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts

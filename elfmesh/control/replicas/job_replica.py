@@ -224,11 +224,7 @@ class LogCopy:
             done()
 
     def settle(
-        self,
-        tail: bytes,
-        sources: tuple[Contact, ...],
-        done: Callable[[], None],
-        wanted: Callable[[], bool],
+        self, tail: bytes, sources: tuple[Contact, ...], done: Callable[[], None], wanted: Callable[[], bool]
     ) -> None:
         """Append the records of a tail when their pages are on disk, if still wanted, and call `done`."""
         if not (self.missing_pages(tail).keys() - self.pages.gone):

@@ -80,10 +80,7 @@ class TermsQuery:
             self._begin(job, _Open(self._context.token(), [ended], extra, NEIGHBOURS))
 
     def ask_all(
-        self,
-        job: bytes,
-        extra: tuple[Contact, ...],
-        then: Callable[[Terms | None, Answers], None],
+        self, job: bytes, extra: tuple[Contact, ...], then: Callable[[Terms | None, Answers], None]
     ) -> None:
         """Query all neighbours and the agents in `extra`; `then` receives the newest terms and the answers.
 

@@ -83,7 +83,4 @@ class DownstreamFeed:
         start, slide_us = self._term.terms.start, self._plan.slide_us
         begin = max(start, FIRST if expired is None else expired + 1)
         until = following if until is None else max(following, until)
-        return {
-            "begin_us": None if begin <= FIRST else begin * slide_us,
-            "until_us": until * slide_us,
-        }
+        return {"begin_us": None if begin <= FIRST else begin * slide_us, "until_us": until * slide_us}

@@ -83,12 +83,7 @@ class UpstreamPoller:
         if self.stopped:
             return
         verb, from_us = self._asked[read.name] = self._question(read)
-        body = {
-            "reader": self._reader,
-            "from_us": from_us,
-            "limit": PAGE_RECORDS,
-            "wait": WAIT_S,
-        }
+        body = {"reader": self._reader, "from_us": from_us, "limit": PAGE_RECORDS, "wait": WAIT_S}
         then = partial(self._answered, read, verb)
         ask_named(self._context, read.candidates, verb, encode_json(body), WAIT_S + GRACE_S, then)
 
