@@ -6,7 +6,7 @@ import pytest
 
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.tentative import GAP_S, IN_FLIGHT_MAX, OPEN_MAX
-from elfmesh.control.closing.tentative_results import EarlyResults
+from elfmesh.control.closing.tentative_results import order_tentative
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.srt.coverage import bitmap_of
 from tests.control.closing.rig import START, ClosingRig
@@ -27,9 +27,8 @@ class Rig(ClosingRig):
 
     def __init__(self, text: str = CORRECT, intervals: int = 1) -> None:
         super().__init__(text, members=3)
-        latest = SideInput(self.context, [self.manifest], self.close_ready)
-        maker = RecordMaker(self.term, self.collection, latest)
-        self.early = EarlyResults(self.term, self.collection, latest, maker)
+        self.latest = SideInput(self.context, [self.manifest], self.close_ready)
+        self.maker = RecordMaker(self.term, self.collection, self.latest)
         self.context.now = DUE
         for index in range(START, START + intervals):
             self.contribute(0b011, b"x", index)
@@ -38,8 +37,11 @@ class Rig(ClosingRig):
         """The (interval, revision) of the rows that are ordered."""
         self.context.now = at
         self.context.out.clear()
-        self.early.show(START, self.collection.frontier)
+        self.order(START)
         return [(order.interval, order.rev) for order in self.orders()]
+
+    def order(self, at: int) -> None:
+        order_tentative(self.term, self.collection, self.latest, self.maker, at)
 
     def made(self, index: int = START, rev: int = 1) -> None:
         self.term.tentative.made(index, rev, b"rows")
@@ -139,5 +141,5 @@ def test_before_the_first_seal_there_is_nothing_to_show() -> None:
 def test_what_a_member_has_sealed_last_is_shown_and_nothing_behind_it() -> None:
     rig = Rig()
     rig.context.now = OVER
-    rig.early.show(START + 1, rig.collection.frontier)
+    rig.order(START + 1)
     assert rig.orders() == []

@@ -219,7 +219,7 @@ def test_a_question_to_all_that_cannot_be_read_has_no_share() -> None:
 
 def test_a_share_has_a_limited_size() -> None:
     rig = Rig()
-    tree = {"root": False, "subscribed": True, "parent": None, "depth": 1, "size": 2, "children": ["x" * 1000]}
+    tree = {
         "root": False,
         "subscribed": True,
         "children": ["x" * 1000],
