@@ -53,26 +53,22 @@ def _percent(pid: int, seconds: float) -> float:
     return 100 * (cpu_s(pid) - used) / (time.monotonic() - began)
 
 
-def _agent(agents: LocalAgents, directory: Path, *options: str, engine: str = "job") -> AgentProcess:
-    log, config = directory / "log", directory / "agent.toml"
+def _agent(agents: LocalAgents, directory: Path, *options: str) -> AgentProcess:
+    log = directory / "log"
     log.touch()
-    config.write_text(f'[limits]\nengine = "{engine}"\n')
-    agents.start({"measured": ("-c", str(config), "--stream", f"log={log},format=combined", *options)})
+    agents.start({"measured": ("--stream", f"log={log},format=combined", *options)})
     return agents.agents[-1]
 
 
 def idle(*, small: bool = False) -> list[Figure]:
     """An agent with a stream and no job, alone."""
-    figures: list[Figure] = []
-    for engine, called in (("job", "no job"), ("start", 'no job, engine = "start"')):
-        with tempfile.TemporaryDirectory() as name, LocalAgents(Path(name)) as agents:
-            pid = _agent(agents, Path(name), engine=engine).process.pid
-            time.sleep(SETTLE_SMALL_S)
-            memory = memory_kb(pid)
-            percent = _percent(pid, WATCHED_SMALL_S if small else WATCHED_S / 3)
-        figures += (Figure(f"{called}: {kind} memory", kb / 1000, "MB") for kind, kb in memory.items())
-        figures.append(Figure(f"{called}, alone: processor", percent, "% of a core"))
-    return figures
+    with tempfile.TemporaryDirectory() as name, LocalAgents(Path(name)) as agents:
+        pid = _agent(agents, Path(name)).process.pid
+        time.sleep(SETTLE_SMALL_S if small else SETTLE_S)  # the engine is loaded behind the ready line
+        memory = memory_kb(pid)
+        percent = _percent(pid, WATCHED_SMALL_S if small else WATCHED_S / 3)
+    figures = [Figure(f"no job: {kind} memory", kb / 1000, "MB") for kind, kb in memory.items()]
+    return [*figures, Figure("no job, alone: processor", percent, "% of a core")]
 
 
 def heartbeats(*, small: bool = False) -> list[Figure]:

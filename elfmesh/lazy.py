@@ -1,7 +1,7 @@
 """Modules that are loaded when something of them is first used, not when they are imported.
 
-An agent without jobs needs no Arrow, no numpy and no SQL: together they are most of what its process would
-hold. Two ways, both behind `if TYPE_CHECKING` so that the type checker sees plain imports:
+Commands that only ask need no Arrow, no numpy and no SQL, and an agent is ready before it loads SQL. Two
+ways, both behind `if TYPE_CHECKING` so that the type checker sees plain imports:
 
     if TYPE_CHECKING:
         import pyarrow as pa

@@ -1,6 +1,6 @@
 """Room: cbt. Partial aggregates (PAOs) as columns with laws, their compressed buffer tree, panes, encodings.
 
-Public names are imported when they are first used, because an agent without jobs needs no numpy.
+Public names are imported when they are first used, because commands that only ask need no numpy.
 
 Paper: ELF 2.2. Imports only the shared modules; does not depend on the network, clocks or query texts.
 """

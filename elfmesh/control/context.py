@@ -122,8 +122,6 @@ class Context:
         self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]], policy: Policy = OPEN
     ) -> None:
         self.policy = policy
-        self.loads_late = False
-        """Whether hosts load the engine only when there is a job."""
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.causes = Causes(me.id, me.incarnation)
         self.now = 0.0

@@ -123,7 +123,6 @@ class Dispatcher:
             ctl.Mark: self._on_mark,
             safety.Surrender: lambda message: member_host.copy_store.surrender(message.master, message),
             ctl.Stop: lambda message: member_host.stop(message.job, message.incarnation),
-            versions.Coming: lambda message: None,  # the runtime loads the engine
         }
 
     def _from_masters(self) -> Handlers:
@@ -134,7 +133,6 @@ class Dispatcher:
             ctl.Stop: lambda sender, message, payload: member_host.stop(message.job, message.incarnation),
             ctl.Fenced: lambda sender, message, payload: None,  # its fence has stored the epoch
             ctl.Announce: lambda sender, message, payload: rendezvous.announced(message),
-            versions.Coming: lambda sender, message, payload: rendezvous.coming(message),
             ctl.Withdraw: self._on_withdraw,
             parts.PartRoot: lambda sender, message, payload: self._roots.master_is(message),
             parts.TreeOrder: lambda sender, message, payload: self._roots.ordered(message),

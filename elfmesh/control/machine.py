@@ -103,8 +103,6 @@ class Control:
         facts: returns the host's information about this agent by topic: "agent" (merged into `elf get
             agents`), "trees" ({"items": [{"tree": hex, ...}]}). Called for requests of clients.
         policy: what jobs may use at this agent.
-        loads_late: whether hosts load the engine only when there is a job, so that member hosts are notified
-            before the first job of a stream is announced.
     """
 
     def __init__(
@@ -115,10 +113,8 @@ class Control:
         rng: Rng,
         facts: Callable[[str], dict[str, Any]] = no_facts,
         policy: Policy = OPEN,
-        loads_late: bool = False,
     ) -> None:
         self.context = Context(me, name, rng, facts, policy)
-        self.context.loads_late = loads_late
         self.member_host = member_host.MemberHost(self.context)
         self.roots = Roots(self.context)
         self.rendezvous = Rendezvous(self.context)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.api.web.tap import TapRequest
@@ -35,7 +35,11 @@ QUIET_S = 5.0
 
 
 class Taps:
-    """Taps of one agent; `policy` decides what the namespace of a job may read here."""
+    """Taps of one agent.
+
+    `policy` decides what the namespace of a job may read here. A tap waits for `loaded`, because it needs the
+    engine; None: it is loaded.
+    """
 
     def __init__(
         self,
@@ -43,8 +47,9 @@ class Taps:
         new_format: Callable[[str, StreamConfig], StreamFormat],
         executor: Executor,
         policy: Policy = OPEN,
+        loaded: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        self._policy = policy
+        self._policy, self._loaded = policy, loaded
         self._streams, self._new_format, self._executor = streams, new_format, executor
         self._open = 0
 
@@ -53,7 +58,9 @@ class Taps:
 
         The counts are read (records), matched, shown, parse_errors and jumps over unread input.
         """
-        # Imported on demand, because an agent without jobs has no parsers in memory.
+        if self._loaded is not None:
+            await self._loaded()
+        # imported on demand, because an agent loads the engine after its start
         from elfmesh.ingest.sources import StreamReader
         from elfmesh.ingest.tap_lines import READER, Filter, Tap, part_of
         from elfmesh.ql import Query, parse

@@ -1,6 +1,7 @@
 """Room: ql. ELF-QL, from text to a plan and from batches to rows.
 
-Public names are imported when they are first used, so an agent without jobs does not load the SQL parser.
+Public names are imported when they are first used, so an agent is ready before it loads the SQL parser, and
+commands that only ask do not load it.
 """
 
 from typing import TYPE_CHECKING

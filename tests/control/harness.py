@@ -80,7 +80,7 @@ class World:
 
     def add(self, number: int, *, streams: dict[str, pa.Schema | None] | None = None, **of: Any) -> Agent:
         carried = {"clicks": None} if streams is None else streams
-        agent = Agent(self.post, number, carried, of.get("labels") or {}, loads_late="loads_s" in of)
+        agent = Agent(self.post, number, carried, of.get("labels") or {})
         agent.poisoned = lambda: self.poisoned
         self.agents[agent.me.id] = agent
         self._start(agent)

@@ -96,7 +96,7 @@ class AgentParts:
         fanout: maximum number of children in one tree.
         security: returns how connections are secured.
         infos: announced descriptions of streams; None: they are derived from the settings.
-        late: whether the engine is loaded with the first job only.
+        late: whether `load_engine` loads the engine after the start.
     """
 
     me: Contact
@@ -138,6 +138,7 @@ class LocalAgent:
     Attributes:
         pump: drives the core.
         core: the state machines.
+        loaded: set after the engine is loaded.
     """
 
     def __init__(self, parts: AgentParts) -> None:
@@ -160,10 +161,9 @@ class LocalAgent:
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
             engine.load()  # blocking is acceptable, because no client waits for an answer yet
-        self.control = Control(
-            me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, loads_late=not loaded
-        )
+        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy)
         self._late = LateControl(self.control)
+        self.loaded = asyncio.Event()
         control = self.control if loaded else self._late
         self.core = AgentCore(self.overlay, self.forest, control, self.control.context.causes)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
@@ -181,7 +181,6 @@ class LocalAgent:
             wall_us=parts.wall_us,
             recheck=parts.recheck,
             try_functions=gate.tried,
-            load_engine=self._load_engine,
             guard=parts.guard,
             job_of=self.control.member_host.job_of,
         )
@@ -193,6 +192,17 @@ class LocalAgent:
         lookups = () if self._parts.lookups is None else self._parts.lookups.names
         labels = tuple(sorted(self._parts.labels.items()))
         self.pump.start(LocalStreams(streams, labels, lookups), seeds)
+
+    async def load_engine(self) -> None:
+        """Load the engine in a thread, and then deliver the events that wait for it."""
+        try:
+            await self._parts.executor.run(f"{SLOW}load", engine.load)
+        except Exception as error:
+            self.pump.fail(error)
+            return
+        for event in self._late.release():
+            self.pump.step(event)
+        self.loaded.set()
 
     @property
     def attached(self) -> bool:
@@ -288,11 +298,6 @@ class LocalAgent:
 
     def _fatal(self, error: BaseException) -> None:
         self.pump.fail(error)
-
-    async def _load_engine(self) -> None:
-        await self._parts.executor.run(f"{SLOW}load", engine.load)
-        for event in self._late.release():
-            self.pump.step(event)
 
     def _digest(self, peer: bytes) -> bytes:
         return self.forest.digest_for(peer)

@@ -1,8 +1,8 @@
-"""Loads the engine (Arrow, numpy, SQL and the modules that need them) when the first job arrives.
+"""Loads the engine (Arrow, numpy, SQL and the modules that need them) behind the ready line of an agent.
 
-An agent without jobs does not load the engine, which is more than half of the memory that the process would
-use. Loading takes a good part of a second of processor time. `load` runs in a thread, so that the agent
-answers its peers meanwhile (`late_control` keeps events that need the engine).
+Loading takes a good part of a second of processor time. `load` runs in a thread, so that the agent answers
+its peers meanwhile (`late_control` keeps what may need the engine). An agent with stored jobs loads the
+engine before it starts them.
 
 The module owns the objects that create parts of the engine with the first job: `LateWorkers` and
 `LateCompute`.

@@ -101,8 +101,6 @@ def run(
     """
     confinement.hide_memory()
     check_private(config.directory)
-    if config.limits.engine == "start":
-        engine.load()
     infos, slower = in_a_child(partial(_look_at_formats, config), tuple[tuple[StreamInfo, ...], list[str]])
     limits = config.limits
     lower(limits.nice, limits.io_class)
@@ -221,7 +219,7 @@ async def _main(
                 guard=guard,
                 security=security.describe,
                 infos=infos,
-                late=config.limits.engine == "job",
+                late=True,
             )
         )
         for end in (agent.pump.stop, sinks.close, inputs.close):  # the pump ends last: the others use it
@@ -229,18 +227,19 @@ async def _main(
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping.asked):
             return
-        taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy)
+        taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy, agent.loaded.wait)
         page, audited = _metrics_page(agent, executor, sinks, stack), AuditedApi(audit, executor)
         await api.start(agent.pump, taps, page, ProgramHost(agent.pump.programs, inputs.inserts), audited)
         stack.push_async_callback(api.close)
         security.watch(transport.reconsider, api.reconsider)
         await inputs.start(agent.frames)
-        sinks.start(agent.pump.request)
-        archives.start()
-        _keep_what_is_imported()
         ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         stack.push_async_callback(service.close)
         service.start(agent, memory, f"api {api.address}")
+        await agent.load_engine()
+        _keep_what_is_imported()
+        sinks.start(agent.pump.request)
+        archives.start()
         await _ended(agent, stopping.asked)
 
 

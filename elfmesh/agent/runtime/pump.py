@@ -22,7 +22,6 @@ from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.runtime.compute_threads import Compute, HeavyWork
 from elfmesh.agent.runtime.core import AgentCore
 from elfmesh.agent.runtime.effects import Outbox
-from elfmesh.agent.runtime.late_control import LoadEngine
 from elfmesh.agent.runtime.programs import ProgramSessions
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.events_functions import FunctionsTried, TryFunctions
@@ -61,7 +60,6 @@ class Pump:
         wall_us: wall clock, for metrics and requests of clients only.
         cpu_s: see `HeavyWork`.
         recheck, try_functions: execute `Recompute` and `TryFunctions` in a thread.
-        load_engine: executes `LoadEngine`.
         guard, job_of: see `HeavyWork`.
     """
 
@@ -81,7 +79,6 @@ class Pump:
         recheck: Callable[[ctl.Recompute], ctl.Recomputed],
         try_functions: Callable[[TryFunctions], FunctionsTried],
         cpu_s: Callable[[], float] = lambda: 0.0,
-        load_engine: Callable[[], Coroutine[Any, Any, None]],
         guard: CrashGuard | NoGuard = NO_GUARD,
         job_of: Callable[[bytes], str] = bytes.hex,
     ) -> None:
@@ -94,7 +91,6 @@ class Pump:
         self._wall_us = wall_us
         self._recheck = recheck
         self._try_functions = try_functions
-        self._load_engine = load_engine
         self.workers = workers(self.step)
         self.programs = ProgramSessions(self.step)
         self.counters: Counter[str] = Counter()
@@ -242,8 +238,6 @@ class Pump:
                 self._spawn(self._answer("verify", partial(self._recheck, effect)))
             case TryFunctions():
                 self._spawn(self._answer(f"{SLOW}{effect.token % 8}", partial(self._try_functions, effect)))
-            case LoadEngine():
-                self._spawn(self._load_engine())
             case ctl.Reply():
                 future = self._replies.get(effect.token)
                 if future is not None and not future.done():

@@ -143,22 +143,17 @@ def agent_command(
         config = read()
         if not token:
             check_join(config, config_path or "")
-        if config.limits.engine == "start":  # otherwise the formats are loaded with the first job
-            from elfmesh.ingest.stream_formats import format_of
+        if token:
+            _enrol(token, config.tls.dir)
+        notifier = notifier_of(os.environ)
+        _log_to_stderr(log_format)
+        from elfmesh.agent.runtime import host_agent
+        from elfmesh.storage import failpoints
 
-            for stream_name, stream in config.streams.items():
-                format_of(stream, name=stream_name)
+        failpoints.arm_from(os.environ)
+        return host_agent.run(config, ready=_say_ready, notifier=notifier, read=read)
     except ConfigError as error:
         raise _placed(error, config_path) from None
-    if token:
-        _enrol(token, config.tls.dir)
-    notifier = notifier_of(os.environ)
-    _log_to_stderr(log_format)
-    from elfmesh.agent.runtime import host_agent
-    from elfmesh.storage import failpoints
-
-    failpoints.arm_from(os.environ)
-    return host_agent.run(config, ready=_say_ready, notifier=notifier, read=read)
 
 
 def _placed(error: ConfigError, path: str | None) -> ConfigError:

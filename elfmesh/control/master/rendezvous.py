@@ -27,16 +27,13 @@ from elfmesh.control.protocol.messages import (
     Withdraw,
     unpack,
 )
-from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
 VERDICTS_S = 12.0
-"""How long the member hosts have for their verdicts, because they load the engine for the first job and try
-out functions. The time-out of the client is longer. The master does not wait for an agent that has died."""
-
-COMING_S = 5.0
-"""How long the multicast that announces the first job may take."""
+"""How long the member hosts have for their verdicts, because they try out functions, and an agent that has just
+started loads the engine. The time-out of the client is longer. The master does not wait for an agent that has
+died."""
 
 UNSUBSCRIBED_S = 1.0
 """How long the rendezvous waits to become the root of a stream's tree until it reports that the stream has no
@@ -100,14 +97,6 @@ class Rendezvous:
             self._ask_stream_hosts(stream, message)
         else:
             self._context.after(UNSUBSCRIBED_S, lambda: self._no_stream_hosts(stream, message))
-
-    def coming(self, message: Coming) -> None:
-        """A job is about to be announced: if it is the first, the member hosts load the engine."""
-        tree = ids.stream_id(message.stream)
-        if tree in self._context.roots and not any(
-            each.stream == message.stream for each in self._jobs.values()
-        ):
-            self._context.publish(tree, message, COMING_S, lambda outcome: None)
 
     def rooted(self, tree: bytes) -> None:
         """This agent is the root of a tree now: if it is a stream's, it asks the member hosts."""

@@ -5,8 +5,6 @@ The master then sends the change in rosters.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Count, Id, Index, Message
 
@@ -27,16 +25,5 @@ class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
     error: str = ""
 
 
-class Coming(Message, frozen=True, tag="ctl.coming"):
-    """A client submits a job over `stream`: routed to the stream's rendezvous, multicast to the member hosts.
-
-    The agents load the engine if they have not, all at the same time.
-    """
-
-    since: ClassVar[int] = 2
-
-    stream: str
-
-
-MESSAGES: tuple[type[Message], ...] = (Coming, Rehearse, Rehearsed)
+MESSAGES: tuple[type[Message], ...] = (Rehearse, Rehearsed)
 """For the codec."""

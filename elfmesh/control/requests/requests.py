@@ -45,7 +45,6 @@ from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
-from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.control.protocol.replies import LeavingAgent, LeavingJob, VotesReport
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
@@ -224,7 +223,7 @@ class Requests:
             self._reply(event.token, BAD_REQUEST, body)
             return
         try:
-            job, plan = read_job(text, source=str(event.body.get("source") or "query"))
+            job, _ = read_job(text, source=str(event.body.get("source") or "query"))
         except QueryError as error:
             self._reply(event.token, BAD_REQUEST, error_of(error))
             return
@@ -255,9 +254,6 @@ class Requests:
         manifest = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
         if (seen := self._seen(event)) is None:
             return
-        if self._context.loads_late and not dry_run:
-            for stream in plan.streams:
-                self._context.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int, seen: str) -> None:
             message = Submit(manifest, self._context.me, token, dry_run, 0, update, first, seen)

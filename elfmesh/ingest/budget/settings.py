@@ -29,8 +29,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         job_share: share of `cpu_percent` (or of one core if that is unset) and of the memory of open
             intervals for the most expensive job under overload.
         nice: nice value of the process, 0 to 19. Unset: unchanged.
-        engine: when the evaluator of jobs (Arrow, numpy, SQL) is loaded: at the start, or with the first
-            "job". An agent without jobs then needs half the memory, and the first job starts seconds later.
+        engine: has no effect. Files of earlier releases contain it.
         io_class: "idle": use the disk only when no other process does; "best-effort": the lowest level of
             that class. "": unchanged.
         process_memory: memory of the process above which the kernel reclaims pages (memory.high of its own

@@ -1,4 +1,4 @@
-"""An agent without jobs holds neither SQL nor Arrow; what is loaded later comes in time."""
+"""An agent loads SQL and Arrow behind its ready line."""
 
 from __future__ import annotations
 
@@ -30,24 +30,46 @@ def mapped(pid: int) -> set[str]:
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may see what an agent has in memory")
-def test_an_agent_may_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -> None:
+def test_an_agent_without_a_job_loads_what_a_job_needs_after_it_is_ready(tmp_path: Path) -> None:
     config = tmp_path / "agent.toml"
-    config.write_text('[limits]\nengine = "job"\n')
+    config.write_text('[limits]\nengine = "job"\n')  # of an earlier release
     with Fleet(tmp_path) as fleet:
-        fleet.start(1, cold=True, options=",format=json,idle=500ms", extra=["-c", str(config)])
-        assert fleet[0].get("/v1/streams")["streams"]
-        assert fleet[0].process is not None
-        assert mapped(fleet[0].process.pid) == set()
+        fleet.start(
+            1,
+            cold=True,
+            options=",format=json,idle=500ms",
+            extra=["-c", str(config)],
+            environment={"ELF_FAILPOINT": "load:1:hang"},
+        )
+        agent = fleet[0]
+        assert agent.process is not None
+        assert agent.get("/v1/health")["status"] == "ok", "the thread that loads hangs, the agent does not"
+        assert mapped(agent.process.pid) == set()
+        agent.kill()
+        agent.environment = {}
+        agent.start()
+        agent.wait_ready()
+        pid = agent.process.pid
+        eventually(lambda: mapped(pid) >= {"pyarrow", "numpy"}, what="the engine")
         write_lines(fleet.log(0))
-        assert fleet[0].apply(JOB)["expected"] == 1
-        eventually(lambda: bool(fleet[0].results("shop/count")), what="a result")
-        assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}
-        fleet[0].kill()
-        fleet[0].start()
-        fleet[0].wait_ready()
-        found = mapped(fleet[0].process.pid)
-        assert found >= {"pyarrow", "numpy"}, "a job goes on: it is loaded at the start"
+        assert agent.apply(JOB)["expected"] == 1
+        eventually(lambda: bool(agent.results("shop/count")), what="a result")
+        agent.kill()
+        agent.start()
+        agent.wait_ready()
+        found = mapped(agent.process.pid)
+        assert found >= {"pyarrow", "numpy"}, "a job goes on: it is loaded before the ready line"
         assert "pandas" not in found, "Arrow loads it where it is installed"
+
+
+def test_an_agent_that_cannot_load_the_engine_ends(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(1, cold=True, environment={"ELF_FAILPOINT": "load:2:error"})
+        process = fleet[0].process
+        assert process is not None
+        eventually(lambda: process.poll() is not None, what="the end of the agent")
+        assert process.wait() == 1
+        assert "fatal: " in fleet[0].errors()
 
 
 @pytest.mark.parametrize("module", ["elfmesh.agent.runtime.host_agent", "elfmesh.cli.host.agent"])

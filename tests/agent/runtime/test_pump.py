@@ -63,7 +63,6 @@ class Rig:
             wall_us=lambda: 77,
             recheck=unused,
             try_functions=unused,
-            load_engine=unused,
         )
 
 

@@ -151,10 +151,8 @@ class Agent:
         number: int,
         streams: dict[str, pa.Schema | None],
         labels: dict[str, str],
-        *,
-        loads_late: bool = False,
     ):
-        self.post, self.number, self._loads_late = post, number, loads_late
+        self.post, self.number = post, number
         self.streams, self.labels = streams, labels
         self.logs: dict[str, list[tuple[int, str]]] = {}
         self.watermarks: dict[str, int] = {}
@@ -178,7 +176,7 @@ class Agent:
         self.alive = True
         self.me = Contact(agent_id(self.number), "sim", self.number, self.incarnation)
         rng = random.Random(f"{self.number}/{self.incarnation}")
-        self.control = Control(self.me, f"agent-{self.number}", rng=rng, loads_late=self._loads_late)
+        self.control = Control(self.me, f"agent-{self.number}", rng=rng)
         self.workers: dict[bytes, Worker] = {}
         self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
 
