@@ -51,7 +51,6 @@ from elfmesh.ingest.host import ThreadExecutor, wall_clock_us
 from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import Seldom
-from elfmesh.ingest.stream_infos import in_a_child
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.tap import Taps
 from elfmesh.machine import Contact
@@ -101,7 +100,7 @@ def run(
     """
     confinement.hide_memory()
     check_private(config.directory)
-    infos, slower = in_a_child(partial(_look_at_formats, config), tuple[tuple[StreamInfo, ...], list[str]])
+    infos, slower = _look_at_formats(config)
     limits = config.limits
     lower(limits.nice, limits.io_class)
     sys.setswitchinterval(SWITCH_S)
