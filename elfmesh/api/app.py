@@ -76,6 +76,7 @@ class Backend(Protocol):
 
 BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
 TAPS: web.AppKey[TapSource] = web.AppKey("taps", TapSource)
+LOADED: web.AppKey[Callable[[], Awaitable[object]]] = web.AppKey("loaded")
 METRICS: web.AppKey[Callable[[], Callable[[], bytes]]] = web.AppKey("metrics")
 CHECKS = web.AppKey("checks", asyncio.Semaphore)
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -90,12 +91,14 @@ def make_app(
     audit: Recorder | None = None,
     identifier: Identifier | None = None,
     request_limits: RequestLimits | None = None,
+    loaded: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0),  # noqa: B008 - it has no state
 ) -> web.Application:
     """Return the API over `backend`.
 
     Without `taps`, `metrics` or `programs`, the routes for live lines, metrics or programs do not exist.
     Without `audit`, no action is recorded. `identifier` determines the caller, `request[PRINCIPAL]`; agents
-    always have one. Without it, every caller is an operator.
+    always have one. Without it, every caller is an operator. Routes that read texts themselves wait for
+    `loaded`, because two threads that import one module at a time may fail.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     request_limits = request_limits or RequestLimits()
@@ -103,7 +106,7 @@ def make_app(
     middlewares = [*limits, _errors, _local_only, known, request_limits.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
-    app[BACKEND] = backend
+    app[BACKEND], app[LOADED] = backend, loaded
     app[CHECKS] = asyncio.Semaphore(1)  # so that principals that may only read use at most one processor
     if audit is not None:
         app[AUDIT] = audit
@@ -218,6 +221,7 @@ async def _language(request: web.Request) -> web.StreamResponse:
 
 
 async def _check(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
     return await page.check(await json_body(request), request.app[CHECKS])
 
 
@@ -244,6 +248,7 @@ async def _leave(request: web.Request) -> web.StreamResponse:
 
 
 async def _tap(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
     return await tap(request, request.app[TAPS], await json_body(request))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.api.web.tap import TapRequest
@@ -35,11 +35,7 @@ QUIET_S = 5.0
 
 
 class Taps:
-    """Taps of one agent.
-
-    `policy` decides what the namespace of a job may read here. A tap waits for `loaded`, because it needs the
-    engine; None: it is loaded.
-    """
+    """Taps of one agent; `policy` decides what the namespace of a job may read here."""
 
     def __init__(
         self,
@@ -47,9 +43,8 @@ class Taps:
         new_format: Callable[[str, StreamConfig], StreamFormat],
         executor: Executor,
         policy: Policy = OPEN,
-        loaded: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        self._policy, self._loaded = policy, loaded
+        self._policy = policy
         self._streams, self._new_format, self._executor = streams, new_format, executor
         self._open = 0
 
@@ -58,8 +53,6 @@ class Taps:
 
         The counts are read (records), matched, shown, parse_errors and jumps over unread input.
         """
-        if self._loaded is not None:
-            await self._loaded()
         # imported on demand, because an agent loads the engine after its start
         from elfmesh.ingest.sources import StreamReader
         from elfmesh.ingest.tap_lines import READER, Filter, Tap, part_of

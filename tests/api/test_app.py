@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.api.app import BODY_BYTES_MAX, make_app
+from elfmesh.api.web.tap import TapRequest
 from elfmesh.control.jobs.spark_types import ddl, row_schema
 from elfmesh.control.protocol.events import Reply
 from tests.control.fakes import FakeBackend
@@ -119,3 +121,29 @@ def test_every_arrow_type_of_a_result_has_a_spark_name() -> None:
         "plain STRING, of STRING, `a b``c` STRING, d DECIMAL(20,2), u DECIMAL(20,0), day DATE, t TIMESTAMP, "
         "l ARRAY<STRUCT<x: INT>>, m MAP<STRING, FLOAT>, b BINARY"
     )
+
+
+@pytest.mark.parametrize("route", ["/v1/check", "/v1/tap"])
+async def test_routes_that_read_texts_wait_until_the_engine_is_loaded(
+    backend: FakeBackend, route: str
+) -> None:
+    asked, loaded = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        asked.set()
+        await loaded.wait()
+
+    async with TestClient(TestServer(make_app(backend, NoLines(), loaded=wait), host="127.0.0.1")) as client:
+        text = "CREATE JOB shop.count EVERY '1 s' AS SELECT count(*) AS n FROM log"
+        body = {"text": text} if route == "/v1/check" else {"texts": [text]}
+        answer = asyncio.ensure_future(client.post(route, json=body))
+        await asked.wait()
+        assert (await client.get("/v1/health")).status == 200
+        assert not answer.done()
+        loaded.set()
+        assert (await answer).status == 200
+
+
+class NoLines:
+    async def lines(self, request: TapRequest) -> AsyncGenerator[dict[str, Any], None]:
+        yield {"stream": "log"}

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +131,7 @@ class ApiServer:
         metrics: Callable[[], Callable[[], bytes]] | None,
         programs: ProgramHost,
         audit: Recorder,
+        loaded: Callable[[], Awaitable[object]],
     ) -> None:
         from aiohttp import web
 
@@ -147,7 +148,7 @@ class ApiServer:
             self._identifier = Identifier(
                 of_certificate=lambda der: trust.judge(der).principal(), lifetime_s=lifetime_s
             )
-        app = make_app(pump, taps, metrics, programs, audit, self._identifier, request_limits=request_limits)
+        app = make_app(pump, taps, metrics, programs, audit, self._identifier, request_limits, loaded)
         runner = web.AppRunner(
             app,
             access_log=None,

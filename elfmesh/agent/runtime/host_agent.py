@@ -226,9 +226,10 @@ async def _main(
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping.asked):
             return
-        taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy, agent.loaded.wait)
+        taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy)
         page, audited = _metrics_page(agent, executor, sinks, stack), AuditedApi(audit, executor)
-        await api.start(agent.pump, taps, page, ProgramHost(agent.pump.programs, inputs.inserts), audited)
+        programs = ProgramHost(agent.pump.programs, inputs.inserts)
+        await api.start(agent.pump, taps, page, programs, audited, agent.loaded.wait)
         stack.push_async_callback(api.close)
         security.watch(transport.reconsider, api.reconsider)
         await inputs.start(agent.frames)

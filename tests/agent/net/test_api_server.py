@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,9 +69,8 @@ async def serving(notified: AgentConfig) -> AsyncIterator[tuple[ApiServer, Secur
     async with contextlib.AsyncExitStack() as stack:
         security = Security(notified)
         server = ApiServer(notified, security, stack)
-        await server.start(
-            cast(Pump, backend), cast(Taps, object()), None, cast(ProgramHost, object()), Audit()
-        )
+        parts = cast(Taps, object()), None, cast(ProgramHost, object()), Audit()
+        await server.start(cast(Pump, backend), *parts, partial(asyncio.sleep, 0))
         stack.push_async_callback(server.close)
         yield server, security, backend
 
