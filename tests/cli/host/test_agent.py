@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,14 @@ def test_a_foreign_agent_without_certificates_is_a_warning_and_refused_by_the_ag
     with pytest.raises(ConfigError, match="another host") as refused:
         agent_command.main(["-c", str(path)], standalone_mode=False)
     assert str(refused.value).startswith(place)
+
+
+def test_a_format_that_cannot_be_made_is_refused_at_its_place_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'data_dir = "{tmp_path}/elf"\n[streams.a]\npath = "x"\nformat = "regex:(?P<a>"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "elfmesh.agent", "agent", "-c", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 78
+    assert f"{path}:4:" in done.stderr
