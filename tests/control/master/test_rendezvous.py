@@ -17,7 +17,6 @@ from elfmesh.control.master.rendezvous import (
     Rendezvous,
 )
 from elfmesh.control.protocol.messages import Announce, Announced, Running, Verdict, WhatRuns, Withdraw, pack
-from elfmesh.control.protocol.messages_versions import Coming
 from elfmesh.srt.events import PublishDone
 from tests.control.master.stub_term import StubTerm, other
 from tests.control.register.support import JOB, MANIFEST
@@ -158,16 +157,3 @@ def test_one_answer_names_a_bounded_number_of_jobs() -> None:
         manifest = new_manifest(read_job(text)[0], text, "local", created=1, incarnation="i")
         rig.rendezvous.announced(replace(ANNOUNCE, manifest=manifest))
     assert len(rig.runs()) == ANSWER_JOBS_MAX
-
-
-def test_member_hosts_load_the_engine_for_the_first_job_only() -> None:
-    rig = Rig()
-    coming = Coming("clicks")
-    rig.rendezvous.coming(coming)
-    assert rig.asked() == [pack(coming)]
-    rig.rendezvous.announced(replace(ANNOUNCE, wanted=False))
-    rig.rendezvous.coming(coming)
-    assert len(rig.asked()) == 2
-    away = Rig(rooted=False)
-    away.rendezvous.coming(coming)
-    assert away.asked() == []
