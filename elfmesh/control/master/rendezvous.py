@@ -31,8 +31,9 @@ from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
 VERDICTS_S = 12.0
-"""How long the member hosts have for their verdicts: they try out functions, and an agent that has just started
-loads the engine. The time-out of the client is longer. The master does not wait for an agent that has died."""
+"""Time of the member hosts for their verdicts: they try out functions, and an agent that has just started
+loads the engine. The time-out of the client is longer. The master does not wait for an agent that has died.
+"""
 
 UNSUBSCRIBED_S = 1.0
 """How long the rendezvous waits to become the root of a stream's tree until it reports that the stream has no
