@@ -160,7 +160,7 @@ def test_an_answer_that_cannot_be_read_is_counted_and_asked_for_again_later(chan
     rig = Rig()
     rig.answer(3, **changes)
     assert rig.context.stats["control.malformed"] == 1
-    assert rig.read.waits.startswith("what it says cannot be read")
+    assert rig.read.waits.startswith("its answer cannot be read")
     assert rig.read.until_us is None
     assert rig.asks_again_after(UNKNOWN_AGAIN_S)
 

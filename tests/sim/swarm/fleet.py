@@ -114,9 +114,12 @@ class Swarm:
         tasks = [*self._tasks, *self._watching]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
         for host in self.hosts:
             host.kill()
+        for failed in ended:
+            if isinstance(failed, Exception):  # else a check that ended early would have found nothing
+                raise failed
 
     async def ask(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Any:
         """Ask a random agent; None if it does not answer or says no."""

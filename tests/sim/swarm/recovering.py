@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import generation
+from elfmesh.control.master.master import Master
 from elfmesh.errors import ElfError
 from tests.sim.swarm.host import Host, Killed
 
@@ -163,7 +164,7 @@ class Recovering:
                     recovery.whole_at = None
                 elif recovery.whole_at is None:
                     recovery.whole_at = history.now()
-                led = {generation(each.epoch) for each in self._masters(recovery.job)}
+                led = {generation(each.term.epoch) for each in self._masters(recovery.job)}
                 if recovery.whole_at is not None and recovery.after and len(led) > 1:
                     recovery.rivals.append(history.now() - recovery.whole_at)
 
@@ -176,13 +177,13 @@ class Recovering:
         """The last recovery of each job: another one takes the network apart again."""
         return [*{each.job: each for each in self.swarm.history.clients.recoveries}.values()]
 
-    def _masters(self, job: str) -> list[Any]:
+    def _masters(self, job: str) -> list[Master]:
         return [
             master
             for host in self.swarm.hosts
             if host.local is not None and not host.paused
             for master in host.local.control.leadership.masters.values()
-            if master.manifest.qualified == job
+            if master.term.manifest.qualified == job
         ]
 
     async def read(self) -> None:
