@@ -23,12 +23,11 @@ QUICK = {
     "windows": "invertible",
     "merge": "count",
     "update": "simulated",
-    "jobs": "many",
     "functions": "numbers",
     "tls": "connections",
     "host": "idle",
 }
-"""One part of each benchmark that takes a few seconds; `make test-all` runs all parts of all."""
+"""A part that takes a few seconds, of each benchmark that has one; `make test-all` runs all parts of all."""
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
@@ -122,13 +121,22 @@ two rooms, a context of each core, implementations of one protocol."""
 ELSEWHERE = {"fleet": "the office is a machine of the test's fleet, and a desk hands out certificates there"}
 
 
+POSSIBLE = re.compile("|".join([*EVERYWHERE, "nobody", "somebody"]), re.IGNORECASE)
+
+
 def parts(name: str) -> list[str]:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().strip("_").split("_")
 
 
-def refused_names(source: str) -> list[str]:
+def tokens_of(source: str) -> list[tokenize.TokenInfo]:
+    """The tokens of a file; none if no part of it can be refused, because this takes longest."""
+    if not POSSIBLE.search(source):
+        return []
+    return list(tokenize.generate_tokens(io.StringIO(source).readline))
+
+
+def refused_names(tokens: list[tokenize.TokenInfo]) -> list[str]:
     """Identifiers with a banned word; those of tests, which are sentences, as prose."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     names = {token.string for token in tokens if token.type == tokenize.NAME} - set(FROZEN)
     return sorted(
         name for name in names if set(parts(name)) & set(EVERYWHERE) and not name.startswith("test_")
@@ -142,16 +150,18 @@ def refused_prose(text: str) -> list[str]:
     return re.findall(rf"(?i)(?<![\w-])(?:{words})(?![\w-])", text)
 
 
-def prose_of(source: str) -> str:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+def prose_of(tokens: list[tokenize.TokenInfo]) -> str:
     return "\n".join(t.string for t in tokens if t.type in {tokenize.COMMENT, tokenize.STRING})
 
 
-def refused_sentences(source: str) -> list[str]:
+def refused_sentences(tokens: list[tokenize.TokenInfo]) -> list[str]:
     """Comments and docstrings about nobody and somebody; in strings of data both may be names."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     prose = [t.string for t in tokens if t.type == tokenize.COMMENT or t.string.startswith('"""')]
     return re.findall(r"(?i)\b(?:nobody|somebody)\b", "\n".join(prose))
+
+
+def classes_of(path: Path) -> list[str]:
+    return re.findall(r"(?m)^[ ]*class (\w+)[(:\[]", path.read_text())
 
 
 def is_exempt(path: Path) -> bool:
@@ -164,9 +174,9 @@ def test_no_name_and_no_sentence_uses_a_private_nickname() -> None:
         for path in CODE
         if not is_exempt(path)
         and (
-            found := refused_names(source := path.read_text())
-            + refused_prose(prose_of(source))
-            + refused_sentences(source)
+            found := refused_names(tokens := tokens_of(path.read_text()))
+            + refused_prose(prose_of(tokens))
+            + refused_sentences(tokens)
         )
     }
     assert guilty == {}
@@ -181,29 +191,27 @@ def test_modules_and_classes_have_names_of_the_field() -> None:
     banned = {*EVERYWHERE, *OF_MODULES_AND_CLASSES}
     modules = [str(path.relative_to(ROOT)) for path in CODE if path.stem in banned]
     classes = [
-        f"{path.relative_to(ROOT)}: {node.name}"
+        f"{path.relative_to(ROOT)}: {name}"
         for path in CODE
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-        and node.name.lower().strip("_") in banned
-        and node.name not in FROZEN
+        for name in classes_of(path)
+        if name.lower().strip("_") in banned and name not in FROZEN
     ]
     assert (modules, classes) == ([], [])
 
 
 def test_a_name_is_that_of_one_class() -> None:
     defined = Counter(
-        node.name
+        name
         for path in CODE
         if path.is_relative_to(ROOT / "elfmesh")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for name in classes_of(path)
+        if not name.startswith("_")
     )
     assert {name for name, count in defined.items() if count > 1} == SHARED
 
 
 def test_what_is_refused_is_found() -> None:
-    assert refused_names("carrier = self._owed\nmember_host = told_apart") == [
+    assert refused_names(tokens_of("carrier = self._owed\nmember_host = told_apart")) == [
         "_owed",
         "carrier",
         "told_apart",
