@@ -40,7 +40,7 @@ docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a bro
 # Files of tests side by side: one process more than there are cores, because many tests wait for agents; at most 4.
 PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 
-test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (15 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
