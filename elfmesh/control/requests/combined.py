@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -20,24 +21,28 @@ class _Rows(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-def answers_of_all(verb: str, payload: bytes) -> list[Any]:
-    """Return the rows of all agents, whose lines are the payload. Damaged rows are left out."""
+def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[Any]:
+    """Return the rows of all agents, whose lines are the payload.
+
+    Rows that are damaged, or lack a name, are left out and counted.
+    """
     found, kind = [], StreamRow if verb == "streams" else VERBS[verb].reply
     for line in payload.splitlines():
         try:
             items = msgspec.json.decode(line, type=_Rows).items
         except UNREADABLE:
+            stats["control.malformed"] += 1
             continue
         for item in items:
             try:
                 found.append(msgspec.json.decode(item, type=kind))
             except UNREADABLE:
-                continue
+                stats["control.malformed"] += 1
     return found
 
 
-def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    rows = answers_of_all(verb, payload)
+def combine(verb: str, summary: dict[str, Any], payload: bytes, stats: Counter[str]) -> dict[str, Any]:
+    rows = answers_of_all(verb, payload, stats)
     if verb == "agents":
         rows = sorted(one_each(rows), key=lambda row: str(row.get("name")))
     elif verb == "list":

@@ -330,7 +330,7 @@ class Requests:
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
-            owners = answers_of_all("whose", payload) if status == OK else []
+            owners = answers_of_all("whose", payload, self._context.stats) if status == OK else []
             if len(owners) == 1:
                 self._ask_job(event, bytes.fromhex(owners[0].id), wait)
             elif owners:
@@ -346,7 +346,8 @@ class Requests:
 
     def _ask_all(self, client: int, verb: str, body: dict[str, Any], answered: Take | None = None) -> None:
         def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
-            self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
+            whole = combine(verb, summary, payload, self._context.stats) if status == OK else summary
+            self._reply(client, status, whole)
 
         def send(token: int, seen: str) -> None:
             message = AskAll(verb, encode_json(body), self._context.me, token)

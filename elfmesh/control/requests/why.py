@@ -35,7 +35,7 @@ READING = "waiting for the job that it reads"
 """Stage of a job that waits for intervals of the jobs that it reads."""
 
 UNANSWERED_S = 1.0
-"""Time without an answer of a majority after which the stage says so."""
+"""Time after which `why` shows that no majority of the voters answers."""
 
 
 def explanation(context: Context, master: Master) -> Why:

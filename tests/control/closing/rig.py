@@ -40,9 +40,9 @@ class ClosingRig:
         older: first interval and text of the versions before it, which begins at `effective`.
 
     Attributes:
-        asked: what was asked of the master: ("hasten", stop) and ("recollect", start, stop, tree, attempt).
-        decisions: how often the master was asked to look what may be closed.
-        evictions: how often it was told that a member is out.
+        asked: requests to the master: ("hasten", stop) and ("recollect", start, stop, tree, attempt).
+        decisions: number of calls that let the master decide intervals.
+        evictions: number of reported evictions of members.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ def inside(value: object) -> Iterator[object]:
 
 
 def parts(root: object, kept: set[int]) -> dict[int, object]:
-    """The mutable objects of the control machine that can be reached, but not through what is kept."""
+    """Return the mutable objects of the control machine that `root` reaches without an object in `kept`."""
     found: dict[int, object] = {}
     seen, left = {*kept}, [root]
     while left:

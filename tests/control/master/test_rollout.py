@@ -35,7 +35,7 @@ FRONTIER = 20
 
 
 class ChangingStub(StubTerm):
-    """A term whose version may change: nothing is in flight as soon as the test says so."""
+    """A term whose version may change; the test calls what is in `drained` when no interval is in flight."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

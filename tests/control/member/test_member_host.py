@@ -296,7 +296,7 @@ def test_an_agent_that_leaves_begins_nothing_and_asks_for_the_last_intervals() -
     assert left == []
     rig.number(until=9, closed=9, version=4)
     out = rig.wait(1.0 + LEFT_S)
-    assert left == [1, 1], "every client that has asked is told once"
+    assert left == [1, 1], "each client gets one answer"
     assert Persist(LEAVING, rig.context.me.id, b"") in out
     assert StopWorker(JOB, "i") in out
 

@@ -65,7 +65,7 @@ Outcome = RegisterCell | ChangeRefused
 
 
 class Register:
-    """A proposer whose changes are decided when a test says so, in their order.
+    """A proposer whose changes wait, in their order, until a test decides them.
 
     Attributes:
         cell: its value.

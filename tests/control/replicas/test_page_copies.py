@@ -34,7 +34,7 @@ class Rig:
         return out
 
     def asked(self) -> list[tuple[Contact, bytes]]:
-        """Who is asked for the page of which digest."""
+        """Return the receivers of requests, each with the digest of the page that it is to send."""
         sent = [effect for effect in self.out() if isinstance(effect, Send)]
         found = []
         for each in sent:

@@ -1,4 +1,4 @@
-"""What the agents closest to a job know of it: who is asked, what counts, and when an inquiry ends."""
+"""The query for the newest terms of a job: its receivers, the answers that count, and its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rig:
         self.query.ask_all(JOB, extra, lambda terms, answers: self.answers.append((terms, answers)))
 
     def find(self, *contacts: Contact) -> list[Contact]:
-        """The look-up of the job finds these agents; who is asked then."""
+        """Answer the look-up of the job with these agents, and return the receivers of the query."""
         (lookup,) = [effect for effect in self.context.out if isinstance(effect, Lookup)]
         self.context.out.clear()
         self.context.answer(lookup.token, LookupDone(lookup.token, JOB, contacts))

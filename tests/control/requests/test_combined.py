@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -27,16 +28,18 @@ def job(**row: Any) -> dict[str, Any]:
     return texts | {"version": 1, "agents": 1, "latest": None, "epoch": 0} | newest | {"missing": []} | row
 
 
-def test_damaged_answers_are_left_out() -> None:
+def test_damaged_answers_are_left_out_and_counted() -> None:
     damaged = encode_json({"items": [1, {"tree": "c"}, tree("d", size="large"), tree("a", later=1)]})
     lines = b'{"items": 3}\nno json\n{"items": [{"tree": "\xff"}]}\n' + damaged + b"\n" + payload([tree("b")])
-    assert [row.tree for row in answers_of_all("trees", lines)] == ["a", "b"]
+    stats = Counter[str]()
+    assert [row.tree for row in answers_of_all("trees", lines, stats)] == ["a", "b"]
+    assert stats == {"control.malformed": 6}
 
 
 def test_a_job_is_listed_once_as_the_master_of_the_highest_epoch_shows_it() -> None:
     old, new = (job(id="1", job="shop/top", epoch=epoch) for epoch in (1, 2))
     other = job(id="2", job="shop/all")
-    assert combine("list", ASKED, payload([new], [old, other])) == {"jobs": [other, new], **ASKED}
+    assert combine("list", ASKED, payload([new], [old, other]), Counter()) == {"jobs": [other, new], **ASKED}
 
 
 def test_a_stream_has_the_columns_of_all_its_agents() -> None:
@@ -44,12 +47,12 @@ def test_a_stream_has_the_columns_of_all_its_agents() -> None:
         {"stream": "log", "format": "json", "agent": agent, "columns": [["k", "STRING"], [agent, "INT"]]}
         for agent in ("b", "a")
     ]
-    (stream,) = combine("streams", ASKED, payload(*([row] for row in rows)))["streams"]
+    (stream,) = combine("streams", ASKED, payload(*([row] for row in rows)), Counter())["streams"]
     assert (stream["agents"], stream["formats"]) == (["a", "b"], ["json"])
     assert stream["columns"] == [["k", "STRING"], ["b", "INT"], ["a", "INT"]]
 
 
 @pytest.mark.parametrize(("verb", "expected"), [("trees", ["a", "b"]), ("steps", ["b", "a"])])
 def test_trees_are_sorted_and_steps_keep_their_order(verb: str, expected: list[str]) -> None:
-    rows = combine(verb, ASKED, payload([tree("b")], [tree("a")]))[verb]
+    rows = combine(verb, ASKED, payload([tree("b")], [tree("a")]), Counter())[verb]
     assert [row["tree"] for row in rows] == expected

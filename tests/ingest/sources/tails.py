@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from elfmesh.ingest.sources import Block, Tail
+from elfmesh.ingest.sources.position import FilePosition
 
 
 class Clock:
@@ -24,6 +25,15 @@ def drain(tail: Tail) -> str:
     while blocks := tail.poll():
         found += text(blocks)
     return found
+
+
+def positions_after(pattern: Path) -> tuple[FilePosition, ...]:
+    """Read what is there, and return the positions at which the follower stopped."""
+    tail = Tail(str(pattern))
+    drain(tail)
+    positions = tail.positions()
+    tail.close()
+    return positions
 
 
 def append(path: Path, data: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elfmesh.ingest.sources import Tail
-from tests.ingest.sources.tails import Clock, append, drain, text
+from tests.ingest.sources.tails import Clock, append, drain, positions_after, text
 
 
 def test_only_finished_lines_are_records(tmp_path: Path) -> None:
@@ -70,12 +70,9 @@ def test_truncation_starts_anew_and_is_counted_as_a_gap(tmp_path: Path) -> None:
 def test_reading_resumes_at_stored_positions(tmp_path: Path) -> None:
     log = tmp_path / "log"
     append(log, "1\n2\n")
-    first = Tail(str(log))
-    drain(first)
-    stored = first.positions()
-    first.close()
+    positions = positions_after(log)
     append(log, "3\n")
-    second = Tail(str(log), positions=stored)
+    second = Tail(str(log), positions=positions)
     assert drain(second) == "3\n"
     assert len(second.gaps) == 0
     second.close()
