@@ -103,6 +103,8 @@ def run(
     infos, slower = _look_at_formats(config)
     limits = config.limits
     lower(limits.nice, limits.io_class)
+    if limits.engine != "start":
+        log.warning("limits.engine has no effect: every agent loads the query engine when it is ready")
     sys.setswitchinterval(SWITCH_S)
     if refused := cgroup.apply(limits.cores, limits.process_bytes):
         log.info("no cgroup of our own, limits are kept without it: %s", refused)

@@ -40,11 +40,12 @@ def has_number(given_in: GivenIn, number: int, epoch: int) -> bool:
     """Whether a number that was given in this epoch is one of the roster's, or was until it was dropped.
 
     Args:
-        given_in: of the roster.
-        number: the number.
-        epoch: the epoch in which its agent got it.
+        given_in: epochs of the numbers of the roster.
+        number: number of an agent.
+        epoch: epoch in which the agent got it.
     """
-    return UNKNOWN in (known := epoch_of(given_in, number), epoch) or known == epoch
+    known = epoch_of(given_in, number)
+    return UNKNOWN in (known, epoch) or known == epoch
 
 
 def epoch_of(given_in: GivenIn, number: int) -> int:

@@ -29,7 +29,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         job_share: share of `cpu_percent` (or of one core if that is unset) and of the memory of open
             intervals for the most expensive job under overload.
         nice: nice value of the process, 0 to 19. Unset: unchanged.
-        engine: has no effect. Files of earlier releases contain it.
+        engine: has no effect; files of earlier releases contain it. Other values than "start" are a warning.
         io_class: "idle": use the disk only when no other process does; "best-effort": the lowest level of
             that class. "": unchanged.
         process_memory: memory of the process above which the kernel reclaims pages (memory.high of its own
