@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.chaos.process import Victim
 from tests.chaos.verify import CLIENTS_FILE
+from tests.linearizable import NEVER, Asked
 
 JOB = "chaos/changes"
 CLIENTS = 2
@@ -39,9 +40,13 @@ class Clients:
     Args:
         directory: where every request and its answer is written.
         alive: who can be asked.
+
+    Attributes:
+        known: requests whose outcome is known.
     """
 
     def __init__(self, directory: Path, alive: Callable[[], list[Victim]], seed: int) -> None:
+        self.known = 0
         self._path, self._alive = directory / CLIENTS_FILE, alive
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._threads = [
@@ -84,6 +89,7 @@ class Clients:
         asked |= {"verb": verb, "since": since, "until": until, "status": status, "body": notified}
         with self._lock, self._path.open("a") as file:
             file.write(json.dumps(asked) + "\n")
+            self.known += Asked(**asked | {"until": until or NEVER}).is_known
 
 
 def answer(agent: Victim, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:

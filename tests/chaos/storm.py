@@ -80,6 +80,7 @@ class Weather:
         link: of all directions.
         cuts: cut off agents for a while, masters as well.
         horizon_s: of the jobs.
+        requests: the clients stop when the outcomes of so many of their requests are known.
     """
 
     agents: int = 6
@@ -95,6 +96,7 @@ class Weather:
     link: Link = field(default_factory=lambda: Link(0.001, 0.004, 0.01, 0.02))
     cuts: bool = True
     horizon_s: float = 10.0
+    requests: int = 12
 
 
 @dataclass
@@ -202,6 +204,7 @@ class Storm:
             if agent.state == STOPPED:
                 agent.go_on()
         self._until(lambda: len(self._up()) == len(self.agents), START_S, "all agents again")
+        self._until(lambda: self._clients.known >= self.weather.requests, SETTLE_S, "the clients' outcomes")
         self._clients.stop()
         began, due = time.monotonic(), int(time.time())
         self._until(
