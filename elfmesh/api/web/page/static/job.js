@@ -191,9 +191,9 @@ class JobPage {
 
   drawWhy(why) {
     const held = why.held_for_seconds !== null;
-    const waiting = why.agents.map((each) => h("li", {}, h("strong", {}, each.agent), ` ${each.state}${each.behind ? `, ${number(each.behind)} intervals behind` : ""}${each.dead_for_seconds === null ? "" : `, dead for ${seconds(each.dead_for_seconds)}`}${each.error ? `: ${each.error}` : ""}`));
+    const waiting = why.agents.map((each) => h("li", {}, h("strong", {}, each.agent), ` ${each.state}${each.behind ? `, ${number(each.behind)} intervals behind` : ""}${each.dead_for_seconds === null ? "" : ` for ${seconds(each.dead_for_seconds)}`}${each.error ? `: ${each.error}` : ""}`));
     const lacks = why.missing ?? why.agents.map((each) => each.agent); // an older master says nothing of it
-    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open.` : lacks.length ? "On time, but not complete." : "On time.";
+    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open:` : lacks.length ? "On time, but not complete:" : "On time:";
     const detail = `${why.stage}; ${why.in} of ${why.expected} are in${why.tentative_rev ? `; shown as it is, revision ${why.tentative_rev}` : ""}`;
     const text = JSON.stringify([title, lacks, why.agents.map((each) => [each.agent, each.state]), why.stage, why.in]);
     this.why.className = `why ${lacks.length ? "held" : ""}`;
