@@ -49,6 +49,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "update": (_CLIENT, "Replace the query of a running job."),
     "publish": (_CLIENT, "Publish a file as a lookup table of running jobs."),
     "rollout": (_CLIENT, "Show, undo or promote the last change of a job."),
+    "status": (_CLIENT, "Show whether all agents and jobs are well, and what is wrong."),
+    "wait": (_CLIENT, "Wait until agents are alive or a job has a complete result."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Show the details of one job, agent or stream."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),

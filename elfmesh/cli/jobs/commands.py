@@ -30,6 +30,7 @@ from elfmesh.cli.jobs.names import note_unknown_streams
 from elfmesh.cli.jobs.publish import publish_command
 from elfmesh.cli.jobs.query import query_command
 from elfmesh.cli.jobs.results import results_command
+from elfmesh.cli.jobs.status import status_command
 from elfmesh.cli.jobs.tap import tap_command
 from elfmesh.cli.jobs.top import top_command
 from elfmesh.cli.jobs.update import (
@@ -42,6 +43,7 @@ from elfmesh.cli.jobs.update import (
     update_command,
 )
 from elfmesh.cli.jobs.verify import verify_command
+from elfmesh.cli.jobs.wait import wait_command
 from elfmesh.cli.jobs.why import why_command
 from elfmesh.control.jobs.signing import text_digest
 from elfmesh.control.protocol.replies import Description, read_reply
@@ -144,6 +146,8 @@ resume_command = _change("resume", "Resume JOB. Agents continue reading where th
 def add_commands(group: click.Group) -> None:
     for command in (
         apply_command,
+        status_command,
+        wait_command,
         get_command,
         describe_command,
         results_command,
