@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from elfmesh.control.jobs.records import ResultRecord, rows_to_json
+from elfmesh.control.protocol.replies_agents import AgentDetails, AgentRow
 from elfmesh.ingest.host import InlineExecutor, Lane
 from elfmesh.local.embedded import answers
 from tests.exhaustive import few
@@ -312,3 +313,17 @@ def test_the_same_seed_gives_the_same_trace_under_two_hash_seeds(tmp_path: Path)
 
 if __name__ == "__main__":
     print(*run_job(5, 6, 4, Path(sys.argv[1]), Faults.swarm(random.Random(1))))
+
+
+def test_a_whole_agent_reports_itself_with_the_names_of_its_structs() -> None:
+    async def run() -> list[dict[str, Any]]:
+        fleet = SimFleet(3, 2)
+        await fleet.start()
+        agent = fleet.agents[0]
+        about, rows = await agent.ask("agent", {}), await agent.ask("agents", {})
+        return [about.body, *rows.body["agents"]]
+
+    bodies: list[dict[str, Any]] = vloop.run(run())
+    about, *rows = bodies
+    assert list(about) == list(AgentDetails.__struct_fields__)
+    assert [list(row) for row in rows] == 2 * [list(AgentRow.__struct_fields__)]

@@ -6,7 +6,8 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_rows
-from elfmesh.control.protocol.replies import Health, read_reply
+from elfmesh.control.protocol.replies import read_reply
+from elfmesh.control.protocol.replies_agents import Health
 from elfmesh.errors import RuntimeFailure, UsageError
 from elfmesh.text import printable
 from elfmesh.units import parse_duration_us

@@ -6,7 +6,8 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_rows
-from elfmesh.control.protocol.replies import LeavingAgent, read_reply
+from elfmesh.control.protocol.replies import read_reply
+from elfmesh.control.protocol.replies_agents import LeavingAgent
 from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.text import printable
 from elfmesh.units import parse_duration_us

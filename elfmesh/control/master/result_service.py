@@ -36,7 +36,7 @@ from elfmesh.control.jobs.records import FIRST, PAO
 from elfmesh.control.jobs.terms import CurrentTerms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.protocol.messages import Ask
-from elfmesh.control.protocol.replies import ResultOffsets, ResultPage, ResultSchema
+from elfmesh.control.protocol.replies import PageOfRows, ResultOffsets, ResultPage, ResultSchema
 from elfmesh.control.replicas.job_replica import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 
@@ -137,7 +137,7 @@ class ResultService:
 
         def read(found: LogRead | None) -> None:
             if found is not None and found.page:
-                self._respond(ask, OK, {"incarnation": incarnation}, found.page)
+                self._respond(ask, OK, PageOfRows(incarnation), found.page)
             elif not last:
                 again = partial(self._read_page, ask, incarnation, page, last=True)
                 self._copy.pages.obtain({digest: index}, self._term.terms.acceptors, again)

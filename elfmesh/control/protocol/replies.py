@@ -216,6 +216,28 @@ class StoryStep(msgspec.Struct, frozen=True):
     cause: str
 
 
+class KeptSteps(msgspec.Struct, frozen=True):
+    """The first interval of a job of which an agent, whose id is in hex, keeps steps; None: it keeps none."""
+
+    agent: str
+    kept_from: int | None
+
+
+class ReportedStep(msgspec.Struct, frozen=True):
+    """A step as its agent sends it: names and ids in hex, the time of its wall clock."""
+
+    agent: str
+    name: str
+    step: str
+    cause: str
+    at_us: int
+    kind: str
+    peer: str
+    detail: str
+    times: int
+    again: list[str] = []
+
+
 class IdleAgent(msgspec.Struct, frozen=True):
     """An agent without a step in a story."""
 
@@ -275,6 +297,16 @@ class ResultPage(LogRange, frozen=True, kw_only=True):
     revision: int | None = None
 
 
+class PageOfRows(msgspec.Struct, frozen=True):
+    """A page of the rows of a record, which is the payload."""
+
+    incarnation: str
+
+
+class ArrowStream(msgspec.Struct, frozen=True):
+    """No JSON: HTTP answers with an Arrow stream."""
+
+
 # -- rows of lists -----------------------------------------------------------------------------------------
 
 
@@ -308,53 +340,3 @@ class TreeRow(msgspec.Struct, frozen=True):
     depth: int
     size: int
     job: str
-
-
-# -- one agent ---------------------------------------------------------------------------------------------
-
-
-class VotesLoss(msgspec.Struct, frozen=True):
-    """A loss of votes of an agent, and the jobs that still count on one of them."""
-
-    start: int
-    file: str
-    reason: str
-    kept: str
-    jobs: list[str]
-
-
-class VotesReport(msgspec.Struct, frozen=True):
-    """What is wrong with votes: of the agent, and of the voters of jobs that it leads or should lead."""
-
-    lost: VotesLoss | None
-    without_majority: list[str]
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of an agent. Each field with a problem is present only if there is one."""
-
-    status: str
-    sinks: dict[str, str] | UnsetType = UNSET
-    slowed: dict[str, Any] | UnsetType = UNSET
-    archives: dict[str, str] | UnsetType = UNSET
-    held: dict[str, str] | UnsetType = UNSET
-    insecure: str | UnsetType = UNSET
-    problem: str | UnsetType = UNSET
-    dead_agents: list[str] | UnsetType = UNSET
-    agent: str
-
-
-class LeavingJob(msgspec.Struct, frozen=True):
-    """A job that an agent has not left yet."""
-
-    job: str
-    paused: bool
-
-
-class LeavingAgent(msgspec.Struct, frozen=True):
-    """An agent that has left, or is leaving and waits for jobs."""
-
-    agent: str
-    state: str
-    jobs: int
-    waits_for: list[LeavingJob] | UnsetType = UNSET

@@ -23,7 +23,7 @@ from collections import OrderedDict
 import msgspec
 
 from elfmesh.control.jobs.register_value import RegisterValue
-from elfmesh.control.protocol.replies import VotesReport
+from elfmesh.control.protocol.replies_agents import VotesReport
 from elfmesh.errors import ProtocolError
 
 KIND = "votes-lost"

@@ -2,6 +2,9 @@
 
 The module decides which of several rows about one object the client gets, and the order of the rows. It sends
 nothing.
+
+Invariant: a row that the client gets is the row that its agent sent, with names that this release does not
+know. Only `streams` has one row for several agents, whose names are those of this release.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ class _Rows(msgspec.Struct):
     items: list[msgspec.Raw] = []
 
 
-def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[Any]:
-    """Return the rows of all agents, whose lines are the payload.
+def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[tuple[Any, dict[str, Any]]]:
+    """Return the rows of all agents, whose lines are the payload: as structs, and as they were sent.
 
     Rows that are damaged, or lack a name, are left out and counted.
     """
-    found, kind = [], StreamRow if verb == "streams" else VERBS[verb].reply
+    found = []
+    kinds = (StreamRow,) if verb == "streams" else (VERBS[verb].reply, VERBS[verb].other_row)
     for line in payload.splitlines():
         try:
             items = msgspec.json.decode(line, type=_Rows).items
@@ -34,9 +38,13 @@ def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[Any]:
             stats["control.malformed"] += 1
             continue
         for item in items:
-            try:
-                found.append(msgspec.json.decode(item, type=kind))
-            except UNREADABLE:
+            for kind in filter(None, kinds):
+                try:
+                    found.append((msgspec.json.decode(item, type=kind), msgspec.json.decode(item)))
+                    break
+                except UNREADABLE:
+                    continue
+            else:
                 stats["control.malformed"] += 1
     return found
 
@@ -44,18 +52,18 @@ def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[Any]:
 def combine(verb: str, summary: dict[str, Any], payload: bytes, stats: Counter[str]) -> dict[str, Any]:
     rows = answers_of_all(verb, payload, stats)
     if verb == "agents":
-        rows = sorted(one_each(rows), key=lambda row: str(row.get("name")))
+        rows = sorted(one_each(rows), key=lambda each: each[0].name)
     elif verb == "list":
-        newest: dict[str, JobRow] = {}
-        for row in rows:
-            if row.id not in newest or row.epoch > newest[row.id].epoch:
-                newest[row.id] = row
-        rows = sorted(newest.values(), key=lambda row: row.job)
+        newest: dict[str, tuple[JobRow, dict[str, Any]]] = {}
+        for row, sent in rows:
+            if row.id not in newest or row.epoch > newest[row.id][0].epoch:
+                newest[row.id] = (row, sent)
+        rows = sorted(newest.values(), key=lambda each: each[0].job)
     elif verb == "streams":
-        rows = _streams(rows)
+        return {verb: msgspec.to_builtins(_streams([row for row, _ in rows])), **summary}
     elif verb != "steps":
-        rows = sorted(rows, key=lambda row: row.tree if verb == "trees" else row.job)
-    return {"jobs" if verb == "list" else verb: msgspec.to_builtins(rows), **summary}
+        rows = sorted(rows, key=lambda each: each[0].tree if verb == "trees" else each[0].job)
+    return {"jobs" if verb == "list" else verb: [sent for _, sent in rows], **summary}
 
 
 def _streams(rows: list[StreamRow]) -> list[StreamSummary]:

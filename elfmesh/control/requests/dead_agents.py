@@ -10,7 +10,7 @@ Invariant: an agent stays listed until it is seen again, has left for good, or `
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
 from elfmesh.machine import Contact
 
 KIND = "dead"
@@ -78,7 +79,7 @@ class DeadAgents:
         except msgspec.MsgspecError:
             self._context.stats["control.malformed"] += 1
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[DeadAgentRow]:
         """Dead agents as `elf get agents` shows them, those that died last first."""
         oldest_us = self._now_us() - round(FORGET_AFTER_S * 1e6)
         for agent in [agent for agent, each in self._dead.items() if 0 < each.seen_us < oldest_us]:
@@ -89,29 +90,27 @@ class DeadAgents:
         return int(self._context.facts("clock").get("now_us", 0))
 
 
-def _row(dead: Dead) -> dict[str, Any]:
-    address = f"{dead.contact.host}:{dead.contact.port}"
-    return {
-        "name": dead.name or address,
-        "id": dead.contact.id.hex(),
-        "address": address,
-        "incarnation": dead.contact.incarnation,
-        "status": DEAD,
-        "last_seen": iso_us(dead.seen_us) if dead.seen_us else None,
-    }
+def _row(dead: Dead) -> DeadAgentRow:
+    contact = dead.contact
+    address = f"{contact.host}:{contact.port}"
+    seen = iso_us(dead.seen_us) if dead.seen_us else None
+    return DeadAgentRow(dead.name or address, contact.id.hex(), address, contact.incarnation, DEAD, seen)
 
 
-def one_each(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of all agents, each agent once: its own answer, else what the last one to see it remembers."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        agent = str(row.get("id"))
-        known = found.get(agent)
-        alive = row.get("status") != DEAD
-        if alive or known is None or (known.get("status") == DEAD and _newer(row) > _newer(known)):
-            found[agent] = row
+Row = tuple[AgentRow | DeadAgentRow, Any]
+"""A row of a list of agents, with anything of the caller."""
+
+
+def one_each(rows: Iterable[Row]) -> list[Row]:
+    """Return each agent once: its own answer, else that of the agent that last saw it."""
+    found: dict[str, Row] = {}
+    for row, given in rows:
+        known = found.get(row.id, (None, None))[0]
+        later = isinstance(row, DeadAgentRow) and isinstance(known, DeadAgentRow) and _age(row) > _age(known)
+        if known is None or later or isinstance(row, AgentRow):
+            found[row.id] = (row, given)
     return list(found.values())
 
 
-def _newer(row: dict[str, Any]) -> tuple[str, bool]:
-    return str(row.get("last_seen") or ""), row.get("name") != row.get("address")
+def _age(row: DeadAgentRow) -> tuple[str, bool]:
+    return row.last_seen or "", row.name != row.address

@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from elfmesh.control.answers import BAD_REQUEST, Body, refuse, respond
 from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Ask
-from elfmesh.control.protocol.replies import JobRow, StreamRow, TreeRow
+from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, StreamRow, TreeRow
+from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
 from elfmesh.control.protocol.replies_changes import Verification
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.requests.story import interval_of, own_steps
@@ -42,7 +45,7 @@ class Asked:
 JobHandler = Callable[[Asked], Body | None]
 """Returns the reply, or None if the handler sends it itself."""
 
-AllHandler = Callable[["RequestHandler", dict[str, Any]], Sequence[Body]]
+AllHandler = Callable[["RequestHandler", dict[str, Any]], Sequence[msgspec.Struct]]
 """Returns the rows of this agent for an answer of all agents."""
 
 
@@ -99,7 +102,7 @@ def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[JobRow]:
     return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row.job)]
 
 
-def agents(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+def agents(parts: RequestHandler, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
     return [agent_row(parts.context, parts.member_host, leads), *parts.dead.rows()]
 
@@ -118,7 +121,7 @@ def trees(parts: RequestHandler, body: dict[str, Any]) -> list[TreeRow]:
     ]
 
 
-def steps(parts: RequestHandler, body: dict[str, Any]) -> list[dict[str, Any]]:
+def steps(parts: RequestHandler, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
     return own_steps(parts.context, body)
 
 

@@ -45,7 +45,13 @@ from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll, Submit
-from elfmesh.control.protocol.replies import LeavingAgent, LeavingJob, VotesReport
+from elfmesh.control.protocol.replies_agents import (
+    AgentDetails,
+    DeadAgentRow,
+    LeavingAgent,
+    LeavingJob,
+    VotesReport,
+)
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
@@ -116,7 +122,7 @@ class Requests:
         self._context, self._member_host = context, member_host
         self._open: dict[int, _Open] = {}
         self.voting: Callable[[], VotesReport] = lambda: VotesReport(None, [])
-        self.dead: Callable[[], list[dict[str, Any]]] = list
+        self.dead: Callable[[], list[DeadAgentRow]] = list
         """Returns the dead agents that this agent knows."""
 
     def request(self, event: ClientRequest) -> None:
@@ -133,7 +139,7 @@ class Requests:
         elif event.verb == "leave":
             self._leave(event)
         elif event.verb == "agent":
-            self._reply(event.token, OK, self._context.facts("agent"))
+            self._reply(event.token, OK, AgentDetails(**self._context.facts("agent")))
         else:
             self._reply(event.token, OK, health(self._context, self.voting(), self.dead()))
 
@@ -330,7 +336,8 @@ class Requests:
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
-            owners = answers_of_all("whose", payload, self._context.stats) if status == OK else []
+            rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []
+            owners = [owner for owner, _ in rows]
             if len(owners) == 1:
                 self._ask_job(event, bytes.fromhex(owners[0].id), wait)
             elif owners:

@@ -6,7 +6,6 @@ story from both. It decides nothing about the interval.
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +18,16 @@ from elfmesh.control.causes import AGENT_BYTES, Step
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.master.master import Master
-from elfmesh.control.protocol.replies import AgentName, IdleAgent, IntervalState, Span, Story, StoryStep
+from elfmesh.control.protocol.replies import (
+    AgentName,
+    IdleAgent,
+    IntervalState,
+    KeptSteps,
+    ReportedStep,
+    Span,
+    Story,
+    StoryStep,
+)
 from elfmesh.control.requests.describe import shown_interval
 from elfmesh.srt.coverage import bits_of
 
@@ -38,25 +46,10 @@ FORGOTTEN = "keeps no steps of so old an interval"
 IDLE = "has no step"
 
 
-class ReportedStep(msgspec.Struct, frozen=True):
-    """A step as its agent sends it: names and ids in hex, the time of its wall clock."""
-
-    agent: str
-    name: str
-    step: str
-    cause: str
-    at_us: int
-    kind: str
-    peer: str
-    detail: str
-    times: int
-    again: list[str] = []
-
-
 # -- of an agent -----------------------------------------------------------------------------------------
 
 
-def own_steps(context: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
+def own_steps(context: Context, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
     """Return how far back this agent keeps steps of a job, and its steps for one interval."""
     interval, partitions = body.get("interval"), body.get("partitions")
     try:
@@ -69,23 +62,20 @@ def own_steps(context: Context, body: dict[str, Any]) -> list[dict[str, Any]]:
     agent = context.me.id.hex()
     now_us = int(context.facts("clock").get("now_us", 0))
     steps = collapsed(context.causes.of(trees, interval))[:STEPS_SHOWN]
-    kept = {"agent": agent, "kept_from": context.causes.kept_from(trees)}
     return [
-        kept,
+        KeptSteps(agent, context.causes.kept_from(trees)),
         *(
-            msgspec.to_builtins(
-                ReportedStep(
-                    agent,
-                    context.name,
-                    step.name.hex(),
-                    step.cause.hex(),
-                    now_us - round((context.now - step.at) * 1e6),
-                    step.kind,
-                    step.peer.hex(),
-                    _detail(step),
-                    1 + len(again),
-                    [name.hex() for name in again[-AGAIN_MAX:]],
-                )
+            ReportedStep(
+                agent,
+                context.name,
+                step.name.hex(),
+                step.cause.hex(),
+                now_us - round((context.now - step.at) * 1e6),
+                step.kind,
+                step.peer.hex(),
+                _detail(step),
+                1 + len(again),
+                [name.hex() for name in again[-AGAIN_MAX:]],
             )
             for step, again in steps
         ),
@@ -151,13 +141,11 @@ def story(about: IntervalState, rows: list[dict[str, Any]]) -> Answer:
 
     Args:
         about: what the master knows of the interval.
-        rows: steps of all agents; malformed ones are ignored.
+        rows: the answer of all agents to "steps".
     """
-    index, kept = (
-        about.interval.index,
-        {str(row.get("agent")): row["kept_from"] for row in rows if "kept_from" in row},
-    )
-    steps = in_order(_read(rows))
+    index = about.interval.index
+    kept = {row["agent"]: row["kept_from"] for row in rows if "kept_from" in row}
+    steps = in_order([msgspec.convert(row, ReportedStep) for row in rows if "kept_from" not in row])
     if not steps:
         return NOT_FOUND, _no_story(index, about.newest, kept)
     names = {each.id[: 2 * AGENT_BYTES]: each.agent for each in about.agents}
@@ -211,14 +199,6 @@ def in_order(steps: Sequence[ReportedStep]) -> list[ReportedStep]:
                 heapq.heappush(ready, (steps[later].at_us, later))
     circle = (place for place, left in enumerate(waits) if left)  # causes that only a faulty agent names
     return [steps[place] for place in (*found, *circle)]
-
-
-def _read(rows: list[dict[str, Any]]) -> list[ReportedStep]:
-    found: list[ReportedStep] = []
-    for row in rows:
-        with contextlib.suppress(msgspec.ValidationError):
-            found.append(msgspec.convert(row, ReportedStep))
-    return found
 
 
 def _reason(agent: str, index: int, kept: dict[str, int | None]) -> str:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from elfmesh.control.protocol import replies
+from elfmesh.control.protocol import replies, replies_agents
 from elfmesh.control.protocol.replies_changes import Applied, Deleted, Recovery, RolloutStatus, Verification
 
 HUNG_UP = "hung_up"
@@ -116,8 +116,8 @@ class Verb:
         acknowledged: the answer is sent after the acknowledgements of the members.
         patient: the agent repeats a request that is refused while the job has no master.
         request: parameters of the route.
-        reply: the JSON of the answer; of a verb of all agents, of each row in it. Only verbs whose answer has
-            names that no release fixes have none.
+        reply: the JSON of the answer; of a verb of all agents, of each row in it.
+        other_row: the JSON of rows of another kind.
     """
 
     name: str
@@ -128,7 +128,8 @@ class Verb:
     acknowledged: bool = False
     patient: bool = False
     request: type[Fields] = Fields
-    reply: Any = dict[str, Any]
+    reply: type[msgspec.Struct] = replies.ArrowStream
+    other_row: type[msgspec.Struct] | None = None
 
     @property
     def method(self) -> str:
@@ -165,19 +166,25 @@ VERBS: dict[str, Verb] = {
         _change("undo", route="POST rollout/undo"),
         Verb("promote", Scope.OVER, "POST rollout/promote", Need.SUBMIT, reply=Applied),
         Verb("results", route="GET results", patient=True, request=Results, reply=replies.ResultPage),
-        Verb("rows", patient=True),
+        Verb("rows", patient=True, reply=replies.PageOfRows),
         Verb("arrow", Scope.OVER, "GET arrow", request=Arrow),
         Verb("schema", route="GET schema", patient=True, request=Schema, reply=replies.ResultSchema),
         Verb("offsets", route="GET offsets", patient=True, request=Offsets, reply=replies.ResultOffsets),
         Verb("list", Scope.ALL, "GET jobs", reply=replies.JobRow),
-        Verb("agents", Scope.ALL, "GET agents"),
+        Verb(
+            "agents",
+            Scope.ALL,
+            "GET agents",
+            reply=replies_agents.AgentRow,
+            other_row=replies_agents.DeadAgentRow,
+        ),
         Verb("streams", Scope.ALL, "GET streams", reply=replies.StreamSummary),
         Verb("trees", Scope.ALL, "GET trees", reply=replies.TreeRow),
         Verb("whose", Scope.ALL, reply=replies.JobRow),
-        Verb("steps", Scope.ALL),
-        Verb("health", Scope.AGENT, "GET /v1/health", reply=replies.Health),
-        Verb("agent", Scope.AGENT, "GET"),
-        _operation("leave", Scope.AGENT, "POST leave", reply=replies.LeavingAgent),
+        Verb("steps", Scope.ALL, reply=replies.ReportedStep, other_row=replies.KeptSteps),
+        Verb("health", Scope.AGENT, "GET /v1/health", reply=replies_agents.Health),
+        Verb("agent", Scope.AGENT, "GET", reply=replies_agents.AgentDetails),
+        _operation("leave", Scope.AGENT, "POST leave", reply=replies_agents.LeavingAgent),
     )
 }
 

@@ -5,14 +5,12 @@ The module reads leadership and changes nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import UNSET
 
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
-from elfmesh.control.protocol.replies import Health, VotesLoss, VotesReport
+from elfmesh.control.protocol.replies_agents import DeadAgentRow, Health, VotesLoss, VotesReport
 from elfmesh.control.register.lost_votes import voting_text
 from elfmesh.control.register.proposer import MAJORITY_S
 
@@ -39,7 +37,7 @@ def _name_of(leadership: Leadership, job: bytes) -> str:
     return job.hex() if terms is None else terms.manifest.qualified
 
 
-def health(context: Context, votes: VotesReport, dead: list[dict[str, Any]]) -> Health:
+def health(context: Context, votes: VotesReport, dead: list[DeadAgentRow]) -> Health:
     """Return the worst problem of an agent. Dead agents are none, because a restart would not remove them."""
     facts = context.facts("problem")
     problem = str(facts.get("problem") or "")
@@ -50,6 +48,6 @@ def health(context: Context, votes: VotesReport, dead: list[dict[str, Any]]) -> 
         status="waiting" if problem else "degraded" if degraded else "ok",
         **{key: facts[key] for key in reported if facts.get(key)},
         problem=problem or degraded or UNSET,
-        dead_agents=[row["name"] for row in dead] or UNSET,
+        dead_agents=[row.name for row in dead] or UNSET,
         agent=context.name,
     )

@@ -32,7 +32,7 @@ def test_damaged_answers_are_left_out_and_counted() -> None:
     damaged = encode_json({"items": [1, {"tree": "c"}, tree("d", size="large"), tree("a", later=1)]})
     lines = b'{"items": 3}\nno json\n{"items": [{"tree": "\xff"}]}\n' + damaged + b"\n" + payload([tree("b")])
     stats = Counter[str]()
-    assert [row.tree for row in answers_of_all("trees", lines, stats)] == ["a", "b"]
+    assert [row.tree for row, _ in answers_of_all("trees", lines, stats)] == ["a", "b"]
     assert stats == {"control.malformed": 6}
 
 
@@ -52,7 +52,40 @@ def test_a_stream_has_the_columns_of_all_its_agents() -> None:
     assert stream["columns"] == [["k", "STRING"], ["b", "INT"], ["a", "INT"]]
 
 
-@pytest.mark.parametrize(("verb", "expected"), [("trees", ["a", "b"]), ("steps", ["b", "a"])])
-def test_trees_are_sorted_and_steps_keep_their_order(verb: str, expected: list[str]) -> None:
-    rows = combine(verb, ASKED, payload([tree("b")], [tree("a")]), Counter())[verb]
-    assert [row["tree"] for row in rows] == expected
+def test_trees_are_sorted() -> None:
+    assert names_of("trees", [tree("b")], [tree("a")]) == ["a", "b"]
+
+
+def test_steps_keep_their_order_behind_how_far_back_their_agent_keeps_them() -> None:
+    texts = dict.fromkeys(("agent", "name", "step", "cause", "kind", "peer", "detail"), "x")
+    steps: list[dict[str, Any]] = [texts | {"tree": name, "at_us": 0, "times": 1} for name in "ba"]
+    damaged: list[dict[str, Any]] = [{"step": "1"}, {"agent": 3, "kept_from": "x"}, {}]
+    kept = {"tree": "", "agent": "x", "kept_from": None}
+    assert names_of("steps", [*damaged, kept, *steps]) == ["", "b", "a"]
+
+
+def names_of(verb: str, *answers: list[dict[str, Any]]) -> list[str]:
+    return [row["tree"] for row in combine(verb, ASKED, payload(*answers), Counter())[verb]]
+
+
+ALIVE = {
+    "name": "web",
+    "status": "alive",
+    "id": "a",
+    "address": "h:1",
+    "labels": {},
+    "streams": [],
+    "jobs": [],
+    "masters": [],
+}
+GONE = {"name": "db", "id": "b", "address": "h:2", "incarnation": 1, "status": "dead", "last_seen": None}
+
+
+@pytest.mark.parametrize(
+    ("verb", "row"), [("list", job(job="a/b")), ("trees", tree("a")), ("agents", ALIVE), ("agents", GONE)]
+)
+def test_a_name_that_a_newer_agent_adds_to_a_row_reaches_the_client(verb: str, row: dict[str, Any]) -> None:
+    newer = row | {"of a later release": [1, {"a": None}]}
+    assert encode_json(combine(verb, ASKED, payload([newer]), Counter())) == encode_json(
+        {"jobs" if verb == "list" else verb: [newer], **ASKED}
+    )

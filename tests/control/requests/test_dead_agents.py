@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from elfmesh.cli.entry import elf
 from elfmesh.control.closing.eviction import EVICT_S
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.messages_register import Departed
+from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
 from elfmesh.control.requests.dead_agents import (
     DEAD_MAX,
     FORGET_AFTER_S,
@@ -171,13 +173,13 @@ def test_the_memory_is_bounded_in_time_and_number() -> None:
     dead.lost(contact(1))
     now_us[0] += round(FORGET_AFTER_S * 1e6)
     (row,) = dead.rows()
-    assert (row["name"], row["last_seen"]) == ("10.0.0.1:1", "2015-05-17T10:00:00Z")
+    assert (row.name, row.last_seen) == ("10.0.0.1:1", "2015-05-17T10:00:00Z")
     now_us[0] += 1
     assert dead.rows() == []
     for number in range(2 * DEAD_MAX):
         dead.lost(contact(number))
     assert len(dead.rows()) == DEAD_MAX
-    assert dead.rows()[0]["address"] == f"10.0.0.1:{2 * DEAD_MAX - 1}"
+    assert dead.rows()[0].address == f"10.0.0.1:{2 * DEAD_MAX - 1}"
 
 
 def test_what_cannot_be_read_is_left_out_and_counted() -> None:
@@ -188,11 +190,18 @@ def test_what_cannot_be_read_is_left_out_and_counted() -> None:
 
 
 def test_an_answer_of_an_agent_itself_counts_more_than_what_others_remember() -> None:
-    gone = {"id": "a", "name": "web", "address": "h:1", "status": "dead", "last_seen": "2015-05-17T10:00:00Z"}
-    later = {**gone, "last_seen": "2015-05-17T11:00:00Z"}
-    unnamed = {**gone, "name": "h:1"}
-    there = {"id": "a", "name": "web", "status": "alive"}
-    for order in ([gone, there, later], [there, later], [later, there]):
-        assert one_each(order) == [there]
-    assert one_each([gone, later]) == one_each([later, gone]) == [later]
-    assert one_each([unnamed, gone]) == one_each([gone, unnamed]) == [gone]
+    gone = DeadAgentRow("web", "a", "h:1", 1, "dead", "2015-05-17T10:00:00Z")
+    later = replace(gone, last_seen="2015-05-17T11:00:00Z")
+    unnamed = replace(gone, name="h:1")
+    there = AgentRow(
+        name="web", status="alive", id="a", address="h:1", labels={}, streams=[], jobs=[], masters=[]
+    )
+    for order in ((gone, there, later), (there, later), (later, there)):
+        assert chosen(*order) == there
+    assert chosen(gone, later) == chosen(later, gone) == later
+    assert chosen(unnamed, gone) == chosen(gone, unnamed) == gone
+
+
+def chosen(*rows: AgentRow | DeadAgentRow) -> AgentRow | DeadAgentRow:
+    ((row, _),) = one_each((row, None) for row in rows)
+    return row

@@ -159,16 +159,18 @@ def test_a_summary_is_a_part_of_the_record() -> None:
 
 def test_the_row_of_an_agent_names_its_jobs_without_their_costs() -> None:
     rig = Led()
-    rig.context.facts = lambda topic: {"load": 0.5, "job_costs": {"shop/top": 1}} if topic == "agent" else {}
+    rig.context.facts = lambda topic: (
+        {"load": {"jobs": 1}, "job_costs": {"shop/top": 1}} if topic == "agent" else {}
+    )
     row = agent_row(rig.context, rig.agent.control.member_host, ["shop/top"])
-    assert (row["name"], row["status"], row["address"]) == (
+    assert (row.name, row.status, row.address) == (
         rig.context.name,
         "alive",
         f"sim:{rig.agent.number}",
     )
-    assert (row["streams"], row["jobs"], row["masters"]) == (["clicks"], ["shop/top"], ["shop/top"])
-    assert row["load"] == 0.5
-    assert "job_costs" not in row
+    assert (row.streams, row.jobs, row.masters) == (["clicks"], ["shop/top"], ["shop/top"])
+    assert row.load == {"jobs": 1}
+    assert "job_costs" not in shown(row)
 
 
 def test_the_row_of_a_stream_names_the_agent() -> None:

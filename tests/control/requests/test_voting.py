@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
-from elfmesh.control.protocol.replies import VotesLoss, VotesReport
+from elfmesh.control.protocol.replies_agents import DeadAgentRow, VotesLoss, VotesReport
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.voting import health, voting, without_majority
 from tests.control.contexts import new_context
@@ -114,5 +114,11 @@ def test_jobs_without_a_majority_are_worse_than_functions_that_are_off() -> None
 
 
 def test_dead_agents_are_named_and_are_no_problem_of_this_agent() -> None:
-    found = shown(health(agent({"sinks": {"a": 1}, "slowed": {}}), SOUND, [{"name": "agent-7"}]))
+    found = shown(
+        health(
+            agent({"sinks": {"a": 1}, "slowed": {}}),
+            SOUND,
+            [DeadAgentRow("agent-7", "07", "h:7", 1, "dead", None)],
+        )
+    )
     assert found == {"status": "ok", "sinks": {"a": 1}, "dead_agents": ["agent-7"], "agent": "agent-1"}
