@@ -54,6 +54,20 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     load: Facts = UNSET
 
 
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of an agent. Each field with a problem is present only if there is one."""
+
+    status: str
+    sinks: dict[str, str] | UnsetType = UNSET
+    slowed: dict[str, Any] | UnsetType = UNSET
+    archives: dict[str, str] | UnsetType = UNSET
+    held: dict[str, str] | UnsetType = UNSET
+    insecure: str | UnsetType = UNSET
+    problem: str | UnsetType = UNSET
+    dead_agents: list[str] | UnsetType = UNSET
+    agent: str
+
+
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that answers, in a list: the jobs that it serves and leads, and its own report."""
 
@@ -89,6 +103,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | UnsetType | None = UNSET
     waits_for_disk: Facts = UNSET
     load: Facts = UNSET
+    health: Health | UnsetType = UNSET
 
 
 class DeadAgentRow(msgspec.Struct, frozen=True):
@@ -117,20 +132,6 @@ class VotesReport(msgspec.Struct, frozen=True):
 
     lost: VotesLoss | None
     without_majority: list[str]
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of an agent. Each field with a problem is present only if there is one."""
-
-    status: str
-    sinks: dict[str, str] | UnsetType = UNSET
-    slowed: dict[str, Any] | UnsetType = UNSET
-    archives: dict[str, str] | UnsetType = UNSET
-    held: dict[str, str] | UnsetType = UNSET
-    insecure: str | UnsetType = UNSET
-    problem: str | UnsetType = UNSET
-    dead_agents: list[str] | UnsetType = UNSET
-    agent: str
 
 
 class LeavingJob(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.protocol.replies import Description, JobRow, MemberRow, RecordHead, RosterRow, StreamRow
-from elfmesh.control.protocol.replies_agents import AgentRow
+from elfmesh.control.protocol.replies_agents import AgentRow, Health
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.dead_agents import ALIVE
 from elfmesh.control.requests.precondition import seen_of
@@ -135,9 +135,9 @@ def head_of(record: ResultRecord) -> RecordHead:
     return RecordHead(record.index, start, record.state, record.completeness, record.missing, record.counts)
 
 
-def agent_row(context: Context, member_host: MemberHost, leads: list[str]) -> AgentRow:
+def agent_row(context: Context, member_host: MemberHost, leads: list[str], health: Health) -> AgentRow:
     """Return an agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
-    row = {
+    row: dict[str, Any] = {
         "name": context.name,
         "status": ALIVE,
         "id": context.me.id.hex(),
@@ -146,6 +146,7 @@ def agent_row(context: Context, member_host: MemberHost, leads: list[str]) -> Ag
         "streams": list(member_host.streams),
         "jobs": [member.manifest.qualified for member in member_host.members.values()],
         "masters": leads,
+        "health": health,
     }
     facts = context.facts("agent")
     return AgentRow(**row | {name: fact for name, fact in facts.items() if name != "job_costs"})

@@ -24,6 +24,7 @@ from elfmesh.control.requests.describe import agent_row, description, job_row, s
 from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.control.requests.version_handler import status
+from elfmesh.control.requests.voting import health, voting
 from elfmesh.control.requests.why import explanation
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[JobRow]:
 
 def agents(parts: RequestHandler, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
-    return [agent_row(parts.context, parts.member_host, leads), *parts.dead.rows()]
+    found = health(parts.context, voting(parts.context, parts.leadership), [])
+    return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 
 def streams(parts: RequestHandler, body: dict[str, Any]) -> list[StreamRow]:

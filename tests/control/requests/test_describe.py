@@ -9,6 +9,7 @@ import pytest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.protocol.events import StreamInfo
+from elfmesh.control.protocol.replies_agents import Health
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.describe import (
     MISSING_SHOWN,
@@ -162,7 +163,9 @@ def test_the_row_of_an_agent_names_its_jobs_without_their_costs() -> None:
     rig.context.facts = lambda topic: (
         {"load": {"jobs": 1}, "job_costs": {"shop/top": 1}} if topic == "agent" else {}
     )
-    row = agent_row(rig.context, rig.agent.control.member_host, ["shop/top"])
+    health = Health(status="waiting", problem="the disk is full", agent=rig.context.name)
+    row = agent_row(rig.context, rig.agent.control.member_host, ["shop/top"], health)
+    assert row.health is health
     assert (row.name, row.status, row.address) == (
         rig.context.name,
         "alive",
