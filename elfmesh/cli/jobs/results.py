@@ -6,15 +6,18 @@ JSON lines are printed as the agent wrote them, so that no number loses digits.
 from __future__ import annotations
 
 import contextlib
+import datetime
+import itertools
 import json
 import sys
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
 import click
 
 from elfmesh.api.client.client import Client
-from elfmesh.api.line_parts import ends
+from elfmesh.api.line_parts import ends, place_of
 from elfmesh.cli.common import (
     api_option,
     csv_line,
@@ -26,6 +29,7 @@ from elfmesh.cli.common import (
     text_of,
 )
 from elfmesh.cli.jobs.chart import Chart
+from elfmesh.cli.jobs.result_range import first_of_last, interval_from, parse_time
 
 HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")
 
@@ -37,6 +41,11 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
     "--from", "start", type=int, metavar="I", help="First interval. [default: the oldest that is kept]"
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of intervals.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the newest N records.")
+@click.option(
+    "--since", metavar="T", help="Only intervals that start at T or later: a time, or a duration ago."
+)
+@click.option("--until", metavar="T", help="Only intervals that start before T.")
 @click.option(
     "--state",
     type=click.Choice(("final", "all")),
@@ -53,13 +62,21 @@ def results_command(
     follow: bool,
     start: int | None,
     limit: int | None,
+    last: int | None,
+    since: str | None,
+    until: str | None,
     state: str,
     chart: bool,
     column: str | None,
     output: str,
     api: str | None,
 ) -> None:
-    """Print the results of JOB, oldest first."""
+    """Print the results of JOB, oldest first.
+
+    A time without an offset is UTC. Example: elf results web/top_paths --since '10 min' --follow
+    """
+    if sum(each is not None for each in (start, last, since)) > 1:
+        raise click.UsageError("--from, --last and --since exclude each other")
     if (chart and output != "table") or (column and not chart):
         raise click.UsageError("--column needs --chart, and --chart needs the table format")
     with contextlib.ExitStack() as stack:
@@ -69,17 +86,25 @@ def results_command(
             drawing = Chart(column, follow=follow)
             stack.callback(drawing.close)
             printer = drawing
-        _show(printer, job, follow, start, limit, state, api, quiet=output != "table")
+        client, now = Client(api), datetime.datetime.now(datetime.UTC)
+        stop = until and interval_from(client, job, parse_time(until, now, "--until"))
+        if since is not None:
+            start = interval_from(client, job, parse_time(since, now, "--since"))
+        elif last is not None:
+            start = first_of_last(client, job, last)
+        lines = client.lines(job, follow=follow, start=start, limit=limit, state=state)
+        if isinstance(stop, int):
+            lines = itertools.takewhile(lambda line: place_of(json.loads(line))[0] < stop, lines)
+        _show(printer, lines, job, follow, start, limit, quiet=output != "table")
 
 
 def _show(
     printer: _Printer,
+    lines: Iterable[bytes],
     job: str,
     follow: bool,
     start: int | None,
     limit: int | None,
-    state: str,
-    api: str | None,
     *,
     quiet: bool,
 ) -> None:
@@ -87,7 +112,7 @@ def _show(
     if follow:
         end_with_reader()
     try:
-        for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
+        for line in lines:
             printer.show(line)
             sys.stdout.flush()
             count, last = count + 1, line
@@ -96,7 +121,10 @@ def _show(
             raise
     if count == limit and start is None and not follow:
         following = int(_parse(last)["interval"]["index"]) + 1
-        say(f"These are the oldest {count} intervals that are kept; --from {following} shows later ones.")
+        say(
+            f"These are the oldest {count} intervals that are kept; --from {following} shows later ones,"
+            f" and --last {count} the newest."
+        )
     if not count and not follow and not quiet:
         say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 
