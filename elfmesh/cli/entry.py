@@ -120,6 +120,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name of each command: its location ("module:attribute", or a module with `add_commands(group)`) and its
 line in --help."""
 
+SECTIONS = {
+    "On one machine": "run demo explain test validate spark diff",
+    "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
+    "Results": "results query why verify tap dead-letters",
+    "The fleet": "status wait get describe top health page leave",
+    "A host": "agent check repair backup restore compact archive audit bench",
+    "Keys and certificates": "ca key sign",
+    "Set-up": "schema completion",
+}
+"""Sections of --help. Each command is in one."""
+
 verbosity = 0
 """-1: errors only, 0: normal, 1: more messages, 2: with tracebacks. Set while the command line is parsed."""
 
@@ -179,8 +190,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<12}", COMMANDS[name][1]) for name in names.split()])
 
 
 def _add_verbosity(command: click.Command) -> None:

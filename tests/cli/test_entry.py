@@ -291,3 +291,8 @@ def test_a_wrong_choice_in_the_environment_is_bad_configuration(tmp_path: Path, 
     done = elf("run", "SELECT count(*) FROM log", str(log), **{name: "fast"})
     assert done.returncode == 78
     assert name in done.stderr
+
+
+def test_each_command_stands_in_one_section_of_the_help() -> None:
+    listed = [name for names in cli.SECTIONS.values() for name in names.split()]
+    assert sorted(listed) == sorted(cli.COMMANDS)
