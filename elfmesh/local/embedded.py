@@ -16,11 +16,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.records import (
     BUCKETS,
@@ -38,12 +40,15 @@ from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import give_back
 from elfmesh.ingest.parsers import StreamFormat, discover_columns
+from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.worker.beginning import SharedWorkerState
 from elfmesh.ingest.worker.worker import SAMPLES_MAX, JobWorker
+from elfmesh.local.live_windows import LiveWindows
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
 from elfmesh.local.run_sessions import shown
 from elfmesh.ql import Query, Statement, parse
+from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.expressions.operand import Env
@@ -80,6 +85,8 @@ class LogRun(LogInput):
         lookups: tables that the statement may join.
         jobs: results that the statement may read.
         functions: evaluates the statement's Python functions; None: it must not have any.
+        on_window: receives each window as soon as it is due; see `LiveWindows`.
+        follow: the files are read on at their end, also across rotation, until it is set; None: to their end.
 
     Raises:
         ConfigError: the format is unknown.
@@ -102,6 +109,8 @@ class LogRun(LogInput):
         lookups: LookupSource | None = None,
         jobs: JobRows | None = None,
         functions: FunctionSource | None = None,
+        on_window: Callable[[IntervalResult], None] | None = None,
+        follow: threading.Event | None = None,
     ) -> None:
         if statement.functions and functions is None:
             raise UsageError(
@@ -109,6 +118,7 @@ class LogRun(LogInput):
                 hint="Add --python if you trust the query. `elf run` does not check signatures.",
             )
         self._functions = functions
+        self._on_window, self.live = on_window, LiveWindows()
         self._lookups = lookups or LookupTables({})
         self._memory_bytes = memory_bytes
         self._spill_dir = spill_dir
@@ -117,7 +127,16 @@ class LogRun(LogInput):
         if isinstance(format, str):
             format = StreamFormat(format, host=socket.gethostname())
         logs = logs_of(statement, jobs.check(statement), streams or {}, (paths, format))
-        super().__init__(statement, logs, jobs, sample=sample, stdin=stdin, on_bytes=on_bytes)
+        super().__init__(
+            statement,
+            logs,
+            jobs,
+            sample=sample,
+            stdin=stdin,
+            on_bytes=on_bytes,
+            follow=follow,
+            eager=on_window is not None,
+        )
 
     @property
     def streams(self) -> bool:
@@ -161,7 +180,11 @@ class LogRun(LogInput):
         worker: JobWorker | None = None
         for number, (parsed, block) in enumerate(self._parsed(), 1):
             worker = worker or self._worker(budget)
-            worker.feed(parsed, block, 0)
+            records = BlockRows(parsed.arrays, parsed.rows)
+            worker.feed(parsed, block, 0, records)
+            if self._on_window is not None and self.statement.window is not None and parsed.rows:
+                self._show_due(worker, block, records)
+            records.release()
             if number % GIVE_BACK_BLOCKS == 0:
                 give_back()
             if budget.over and budget.problem is not None:
@@ -170,6 +193,14 @@ class LogRun(LogInput):
             worker = self._worker(budget)
         self._note(worker)
         return worker
+
+    def _show_due(self, worker: JobWorker, block: Block, records: BlockRows) -> None:
+        assert self._on_window is not None
+        time_column = self.statement.time_of(block.stream or "")
+        for interval in self.live.due(worker, records.times(time_column).least):
+            tables = finish_blocks(interval.tables or {})
+            result = self._answer(worker, interval.index, interval.counts, tables)
+            self._on_window(replace(result, record=self.live.tentative(result.record)))
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of a plain projection in the order of the input, as at least one table."""

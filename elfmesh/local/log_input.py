@@ -7,6 +7,7 @@ and a query must not use others.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import BinaryIO
@@ -31,6 +32,7 @@ from elfmesh.ingest.sources.bad_lines import newlines
 from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.ingest.sources.reader import parse_block
 from elfmesh.ingest.sources.records import cutter_for
+from elfmesh.local.following import LogSource, follow
 from elfmesh.local.named_logs import Logs
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
@@ -48,7 +50,8 @@ class LogInput:
     """Input of a statement: the results that it reads (`jobs`), then all logs.
 
     `sample` limits the number of records. The columns of `*` are added to `statement` when they are known.
-    `stats` describes the input read so far.
+    `stats` describes the input read so far. With `follow`, the files are read on at their end, also across
+    rotation, until it is set. If `eager`, a block is what a pipe has at the time.
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class LogInput:
         sample: int | None = None,
         stdin: BinaryIO | None = None,
         on_bytes: Callable[[int], None] | None = None,
+        follow: threading.Event | None = None,
+        eager: bool = False,
     ) -> None:
         declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
         columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
@@ -70,6 +75,7 @@ class LogInput:
         self._left = sample
         self._stdin = stdin
         self._on_bytes = on_bytes
+        self._follow, self._eager = follow, eager
         self._doubts: dict[str, Doubts] = {}
         self._checked: set[tuple[str, ...]] = set()
         self._first: tuple[Parser, bytes] | None = None
@@ -82,7 +88,9 @@ class LogInput:
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
         # The waiting thread itself reads a pipe, because another thread that waits forever could not be
         # stopped.
-        waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
+        waits = self._follow is not None or any(
+            is_pipe(path) for paths, _ in self._logs.values() for path in paths
+        )
         items = self._parse_all() if waits else ahead(self._parse_all())
         with contextlib.closing(items):
             notified = 0
@@ -103,30 +111,41 @@ class LogInput:
 
         for parsed, block in self._jobs.blocks(self.statement):
             yield parsed, block, taken
+        with contextlib.closing(self._read(count)) as read:
+            for source, block in read:
+                stream, parser = source.stream, source.parser
+                wanted = block if self._left is None else self._sampled(block, source.formats.framing)
+                wanted = replace(wanted, stream=stream)
+                if self._first is None:
+                    self._expand(stream, parser, wanted)
+                parsed = parse_block(parser, wanted, self.statement.fields_of(stream), source.lines)
+                source.lines += newlines(block.data) + block.overlong
+                self._check(parser, stream)
+                self._say_format(parser, source.path, parsed)
+                self._inspect(parsed, wanted, stream)
+                yield parsed, wanted, taken
+                if self._left == 0:
+                    return
+
+    def _read(self, count: Callable[[int], None]) -> Generator[tuple[LogSource, Block]]:
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
+        if self._follow is not None:
+            yield from follow(logs, self._follow, BLOCK_BYTES, self.stats.gaps.append)
+            return
         for stream, path, formats in logs:
             parser, blocks = self._opened(path, formats, count)
-            before = 0
-            with contextlib.closing(blocks) as source:
-                for block in source:
-                    wanted = block if self._left is None else self._sampled(block, formats.framing)
-                    wanted = replace(wanted, stream=stream)
-                    if self._first is None:
-                        self._expand(stream, parser, wanted)
-                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream), before)
-                    before += newlines(block.data) + block.overlong
-                    self._check(parser, stream)
-                    self._say_format(parser, path, parsed)
-                    self._inspect(parsed, wanted, stream)
-                    yield parsed, wanted, taken
-                    if self._left == 0:
-                        return
+            source = LogSource(stream, path, formats, parser)
+            with contextlib.closing(blocks) as opened:
+                for block in opened:
+                    yield source, block
 
     def _opened(
         self, path: str, formats: StreamFormat, count: Callable[[int], None]
     ) -> tuple[Parser, Generator[Block]]:
         cutter, stdin = cutter_for(formats.framing), self._stdin
-        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
+        blocks = read_blocks(
+            path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count, eager=self._eager
+        )
         return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
 
     def _sampled(self, block: Block, framing: Framing | None) -> Block:

@@ -22,6 +22,7 @@ class RunStats:
         unseen: JSON fields without a value in any record, with "Did you mean ...?", or "".
         doubts: comparisons that no value in some file can satisfy.
         untaken: expressions that take texts apart of which none was a list or map.
+        gaps: losses of lines while the files were followed.
         seconds: duration of the run.
     """
 
@@ -37,4 +38,5 @@ class RunStats:
     unseen: dict[str, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     untaken: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
     seconds: float = 0.0

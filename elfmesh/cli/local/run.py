@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import output_option
-from elfmesh.errors import ConfigError, DataError, QueryError, RuntimeFailure, UsageError
+from elfmesh.cli.local.run_summary import refuse_unused, summarise
+from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
-from elfmesh.text import printable
 
 if TYPE_CHECKING:
+    from elfmesh.cli.local.live import LiveOutput
+    from elfmesh.ingest.job_rows import JobRows
     from elfmesh.local.embedded import LogRun
-    from elfmesh.local.run_stats import RunStats
     from elfmesh.ql import Statement
 
 BAR_AFTER_S = 1.0
@@ -91,6 +93,14 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     help="Run the Python functions of QUERY in a separate process. Only for queries that you trust.",
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
+@click.option(
+    "--follow", is_flag=True, help="Continue to read the files at their end, until Ctrl-C; implies --live."
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Print each window as it closes. [default: if a pipe is read and the output is a terminal]",
+)
 @click.option("-v", "--verbose", count=True, help="Print more messages; -vv also prints tracebacks.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def run_command(
@@ -107,6 +117,8 @@ def run_command(
     lookups: tuple[str, ...],
     python: bool,
     sample: int | None,
+    follow: bool,
+    live: bool,
     verbose: int,
     quiet: bool,
 ) -> None:
@@ -114,6 +126,11 @@ def run_command(
 
     LOG files can be plain, gzip or zstd; - reads standard input. Every name after FROM refers to these files
     unless --stream assigns files to names. The last interval ends with the input. No record is late.
+
+    With --live, a window is printed as soon as an event time is later than its end by LATENESS, and again if
+    a record arrives for it. Its state in -o json is TENTATIVE, and FINAL at the end of the input.
+    Example: tail -f access.log | elf run "SELECT status, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL
+    '10' SECOND), status" -
     """
     from elfmesh.cli import entry as cli
 
@@ -136,6 +153,8 @@ def run_command(
             "streams": given_streams(streams, logs),
             "lookups": given_lookups(lookups),
             "python": python,
+            "live": live or follow,
+            "follow": follow,
         }
         _run_all(text, source, logs, output, options)
     except QueryError as error:
@@ -147,6 +166,7 @@ def run_command(
 def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: Mapping[str, Any]) -> None:
     from elfmesh.agent.runtime.native import fallback_reasons
     from elfmesh.cli import entry as cli
+    from elfmesh.cli.local.live import check_followed
     from elfmesh.ingest.job_rows import JobRows
     from elfmesh.ql import parse_many
 
@@ -157,6 +177,8 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
     paths = [path for found, _ in named for path in found] if named else log_paths(logs)
     if len(statements) > 1 and "-" in paths:
         raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
+    if options["follow"]:
+        check_followed(paths, len(statements))
     jobs = JobRows()
     for number, statement in enumerate(statements):
         if number and output != "json":
@@ -242,6 +264,7 @@ def _run_one(
     after: contextlib.ExitStack,
 ) -> None:
     from elfmesh.cli import entry as cli
+    from elfmesh.cli.local.live import LiveOutput, interrupt_ends, is_live
     from elfmesh.ingest.functions.evaluator import local_evaluator
     from elfmesh.ingest.stream_formats import run_format
     from elfmesh.local.embedded import LogRun
@@ -250,90 +273,68 @@ def _run_one(
     stdin = getattr(sys.stdin, "buffer", None)
     bar = _Bar(paths)
     notes: list[str] = []
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    shown = LiveOutput(lambda: writer(output, sys.stdout, job.statement, bold=bold))
+    given = {**options, "functions": None}
+    live = given.pop("live") or is_live(paths)
+    stop, follow = threading.Event(), given.pop("follow")
     with option_of("--format"):
         spec, lines = options["format"]
-        form = run_format(spec, host=socket.gethostname(), **lines)
-        given = {**options, "format": form, "functions": None}
+        given["format"] = run_format(spec, host=socket.gethostname(), **lines)
         if given.pop("python") and statement.functions:
             evaluator = given["functions"] = local_evaluator(statement, notes.append)
             after.callback(evaluator.close)
-        job = LogRun(statement, paths, stdin=stdin, on_bytes=bar.advance, **given)
-    bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not (job.streams and sys.stdout.isatty())
-    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        on_window = shown.window if live else None
+        job = LogRun(
+            statement,
+            paths,
+            stdin=stdin,
+            on_bytes=bar.advance,
+            on_window=on_window,
+            follow=stop if follow else None,
+            **given,
+        )
+    rows_first = job.streams and sys.stdout.isatty()
+    bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not rows_first and not live
+    if live:
+        after.enter_context(interrupt_ends(stop))
     with bar.shown():
         if job.streams:
-            tables = job.tables()
-            for first in tables:
-                if first.num_rows:
-                    break
-            _refuse_unused(job)
-            out = writer(output, sys.stdout, job.statement, bold=bold)
-            out.rows(first)
-            for table in tables:
-                out.rows(table)
-            out.end(job.record())
+            _print_rows(job, shown, live=live)
         else:
-            results = list(job.results()) if bar.enabled else job.results()
-            bar.finish()
-            out, jobs = None, options["jobs"]
-            jobs.begin(statement)
-            for result in results:
-                _refuse_unused(job)
-                jobs.add(statement, result)
-                out = out or writer(output, sys.stdout, job.statement, bold=bold)
-                out.interval(result)
-            _refuse_unused(job)
-            (out or writer(output, sys.stdout, job.statement, bold=bold)).end(None)
+            _print_intervals(job, shown, bar, options["jobs"], known=live and output != "json")
     sys.stdout.flush()
     job.stats.samples += notes
-    _summarise(job, cli.verbosity)
+    summarise(job, cli.verbosity, live=live)
 
 
-def _refuse_unused(job: LogRun) -> None:
-    """Raise DataError if there are records and all of them are parse errors."""
-    from elfmesh.cli import entry as cli
-
-    if job.stats.records and job.stats.parse_errors == job.stats.records:
-        _summarise(job, cli.verbosity)
-        hint = "Specify another --format or time column; -v shows the detected formats."
-        raise DataError("no record could be used, so there is no result", hint=hint)
-
-
-def _summarise(job: LogRun, verbosity: int) -> None:
-    stats = job.stats
-    errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
-    troubled = errors or stats.unseen or stats.untaken or stats.doubts
-    if verbosity >= 0 and not stats.records:
-        click.echo("elf: the logs are empty", err=True)
-    if verbosity < 0 or not (troubled or verbosity > 0):
-        return
-    for line in summary(stats, verbose=verbosity > 0):
-        click.echo(printable(line), err=True)
+def _print_rows(job: LogRun, shown: LiveOutput, *, live: bool) -> None:
+    """Print the rows of a plain projection block by block."""
+    tables = job.tables()
+    for first in tables:
+        if first.num_rows:
+            break
+    refuse_unused(job)
+    shown.writer.rows(first)
+    for table in tables:
+        if live:
+            shown.flush()
+        shown.writer.rows(table)
+    shown.writer.end(job.record())
 
 
-def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
-    """Return a few lines about what was read, and what was wrong with it."""
-    counts = [_plural(stats.records, "record"), _plural(stats.parse_errors, "parse error")]
-    counts += [f"{stats.filtered} filtered"]
-    if stats.function_errors:
-        counts.append(_plural(stats.function_errors, "function error"))
-    if stats.field_errors:
-        counts.append(f"{_plural(stats.field_errors, 'value')} of another type than the column, read as null")
-    if stats.undated:
-        counts.append(f"{_plural(stats.undated, 'record')} without a time that can be read")
-    if stats.replaced:
-        counts.append(f"{_plural(stats.replaced, 'line')} with malformed UTF-8")
-    yield f"elf: {', '.join(counts)}, {stats.seconds:.2f} s"
-    yield from (f"  {sample}" for sample in stats.samples)
-    for name, hint in stats.unseen.items():
-        yield f"  no record has a value in {name}: it is null everywhere. {hint}".rstrip()
-    yield from (f"  {line}" for line in (*stats.untaken, *stats.doubts))
-    if verbose:
-        yield from (f"  {path}: {name}" for path, name in stats.formats.items())
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _print_intervals(job: LogRun, shown: LiveOutput, bar: _Bar, jobs: JobRows, *, known: bool) -> None:
+    """Print the intervals at the end of the input; if `known`, without those that were printed before."""
+    results = list(job.results()) if bar.enabled else job.results()
+    bar.finish()
+    jobs.begin(job.statement)
+    for result in results:
+        refuse_unused(job)
+        jobs.add(job.statement, result)
+        if not (known and job.live.has(result.record.index, tuple(result.record.counts.values()))):
+            shown.writer.interval(result)
+    refuse_unused(job)
+    shown.writer.end(None)
 
 
 class _Bar:

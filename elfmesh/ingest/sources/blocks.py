@@ -170,12 +170,13 @@ def read_blocks(
     new_cutter: Callable[[int], LineCutter] = LineCutter,
     stdin: BinaryIO | None = None,
     on_bytes: Callable[[int], None] | None = None,
+    eager: bool = False,
 ) -> Generator[Block]:
     """Yield all lines of a file in blocks; a last line without newline is included.
 
     The path is a file, plain or compressed with gzip or zstd, or "-" for standard input. `new_cutter` makes a
     cutter for records of several lines. `on_bytes` receives the number of bytes of each read, before
-    decompression.
+    decompression. If `eager`, a block is what a pipe has at the time; otherwise it is as large as possible.
 
     Raises:
         RuntimeFailure: The file is missing or unreadable, or standard input is closed.
@@ -184,7 +185,7 @@ def read_blocks(
     cutter = new_cutter(line_bytes_max)
     held: Block | None = None  # a last line without newline is yielded with earlier lines
     waits = is_pipe(path)
-    for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
+    for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore, eager=eager):
         data = cutter.push(chunk)
         overlong, start = cutter.take_overlong()
         if held is not None:
@@ -217,16 +218,18 @@ def is_compressed(path: str) -> bool:
 def _ignore(count: int) -> None: ...
 
 
-def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+def _chunks(
+    path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[int], None], *, eager: bool
+) -> Iterator[bytes]:
     if path == "-":
         if stdin is None or stdin.closed:
             raise RuntimeFailure("standard input is closed", hint="Give a log file, or pipe one in.")
-        yield from decoded(stdin, path, size, on_bytes)
+        yield from decoded(stdin, path, size, on_bytes, eager=eager)
         return
     with _open(path) as file:
         plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if not plain or compression(os.pread(file.fileno(), 4, 0)):
-            yield from decoded(file, path, size, on_bytes)
+            yield from decoded(file, path, size, on_bytes, eager=eager)
             return
         offset = 0
         while chunk := read_whole_lines(file.fileno(), offset, size):

@@ -27,10 +27,13 @@ def compression(head: bytes) -> str:
     return "zstd" if head.startswith(ZSTD_MAGIC) else ""
 
 
-def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+def decoded(
+    file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None], *, eager: bool = False
+) -> Iterator[bytes]:
+    """Yield the content of a stream in chunks of `size` bytes; if `eager`, what a pipe has at the time."""
     head = file.read(4)
     kind = compression(head)
-    whole = _Prefixed(head, file, on_bytes)
+    whole = _Prefixed(head, file, on_bytes, eager=eager)
     if kind == "gzip":
         yield from _gunzip(whole, path, size)
     elif kind == "zstd":
@@ -43,9 +46,9 @@ def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None
 class _Prefixed(io.RawIOBase):
     """Stream whose first bytes were already read, for pipes that cannot be rewound."""
 
-    def __init__(self, head: bytes, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
+    def __init__(self, head: bytes, file: BinaryIO, on_bytes: Callable[[int], None], *, eager: bool) -> None:
         self._head = head
-        self._file = file
+        self._read = file.read1 if eager and isinstance(file, io.BufferedReader | io.BytesIO) else file.read
         self._on_bytes = on_bytes
 
     def readable(self) -> bool:
@@ -53,7 +56,7 @@ class _Prefixed(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         head, self._head = self._head[:size], self._head[size:]
-        data = head + self._file.read(size - len(head)) if head else self._file.read(size)
+        data = head + self._read(size - len(head)) if head else self._read(size)
         self._on_bytes(len(data))
         return data
 

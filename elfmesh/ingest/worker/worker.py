@@ -239,8 +239,12 @@ class JobWorker:
             return
         self.tally.place_homeless(upto_index - 1)
         for index in self.tally.occupied(self._next, upto_index):
-            yield OpenInterval(index, *self._whole(index, self.tally.of(index)))
+            yield self.peek(index)
         self._close(upto_index)
+
+    def peek(self, index: int) -> OpenInterval:
+        """Return an open interval as `take` does, and leave it open. Read it before the next change."""
+        return OpenInterval(index, *self._whole(index, self.tally.of(index)))
 
     def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:
         try:
