@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from elfmesh.control.jobs.records import to_json
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse
-from tests.e2e.fleet import eventually
 
 QUERIES = {
     "tumbling": "SELECT k, count(*) AS n, sum(v) AS s FROM log GROUP BY TUMBLE(ts, INTERVAL '5' SECOND), k",
@@ -115,31 +112,3 @@ def test_what_is_known_only_at_the_end_is_not_shown_before(query: str) -> None:
     chunks = [line(second, "a", 1) for second in range(0, 60, 5)]
     assert list(run(query, chunks, live.append).results())
     assert live == []
-
-
-def test_a_followed_file_is_read_on_also_across_rotation(tmp_path: Path) -> None:
-    path, query = tmp_path / "a.log", QUERIES["tumbling"]
-    rows = [line(second, "ab"[second % 2], second) for second in range(40)]
-    path.write_bytes(b"".join(rows[:12]))
-    stop, live = threading.Event(), []
-    job = LogRun(
-        parse(query), [str(path)], format="json", follow=stop, on_window=lambda each: live.append(shown(each))
-    )
-    final: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: final.extend(map(shown, job.results())))
-    thread.start()
-    try:
-        eventually(lambda: len(live) == 2, what="the windows of the first lines")
-        path.rename(tmp_path / "a.log.1")
-        path.write_bytes(b"".join(rows[12:30]))
-        eventually(lambda: len(live) == 5, what="the windows of the new file")
-        with path.open("ab") as log:
-            log.write(b"".join(rows[30:]))
-        eventually(lambda: len(live) == 7, what="the windows of the appended lines")
-    finally:
-        stop.set()
-        thread.join()
-    everything = tmp_path / "all"
-    everything.write_bytes(b"".join(rows))
-    assert final == [shown(each) for each in LogRun(parse(query), [str(everything)], format="json").results()]
-    assert job.stats.gaps == []
