@@ -19,8 +19,9 @@ from elfmesh.control.election.fencing import Fencing
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.election.permission import Leading
 from elfmesh.control.jobs.terms import Participant
+from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.rendezvous import Rendezvous
-from elfmesh.control.master.successors import serve_fetch
+from elfmesh.control.master.successors import on_fetch
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
@@ -116,41 +117,39 @@ class Dispatcher:
     def _on_multicast(self) -> dict[type[Message], Callable[[Any], bytes | None]]:
         member_host = self._member_host
         return {
-            ctl.Announce: lambda message: pack(member_host.announced(message)),
-            ctl.Question: self._request_handler.question,
-            versions.Rehearse: lambda message: pack(member_host.rehearse(message)),
-            ctl.Roster: lambda message: _packed(member_host.roster(message.terms)),
-            ctl.Mark: self._on_mark,
-            safety.Surrender: lambda message: member_host.copy_store.surrender(message.master, message),
-            ctl.Stop: lambda message: member_host.stop(message.job, message.incarnation),
+            ctl.Announce: lambda message: pack(member_host.on_announce(message)),
+            ctl.Question: self._request_handler.on_question,
+            versions.Rehearse: lambda message: pack(member_host.on_rehearse(message)),
+            ctl.Roster: lambda message: _packed(member_host.on_roster(message.terms)),
+            ctl.Mark: self._on_watermark,
+            safety.Surrender: lambda message: member_host.copy_store.on_surrender(message.master, message),
+            ctl.Stop: self._on_stop,
         }
 
     def _from_masters(self) -> Handlers:
         member_host, leadership, rendezvous = self._member_host, self._leadership, self._rendezvous
         return {
             ctl.Roster: self._on_roster,
-            ctl.Mark: lambda sender, message, payload: self._on_mark(message),
-            ctl.Stop: lambda sender, message, payload: member_host.stop(message.job, message.incarnation),
+            ctl.Mark: lambda sender, message, payload: self._on_watermark(message),
+            ctl.Stop: lambda sender, message, payload: self._on_stop(message),
             ctl.Fenced: lambda sender, message, payload: None,  # its fence has stored the epoch
-            ctl.Announce: lambda sender, message, payload: rendezvous.announced(message),
+            ctl.Announce: lambda sender, message, payload: rendezvous.on_announce(message),
             ctl.Withdraw: self._on_withdraw,
-            parts.PartRoot: lambda sender, message, payload: self._roots.master_is(message),
-            parts.TreeOrder: lambda sender, message, payload: self._roots.ordered(message),
-            parts.PartAck: lambda sender, message, payload: self._roots.acknowledged(message),
+            parts.PartRoot: lambda sender, message, payload: self._roots.on_part_root(message),
+            parts.TreeOrder: lambda sender, message, payload: self._roots.on_tree_order(message),
+            parts.PartAck: lambda sender, message, payload: self._roots.on_part_ack(message),
             safety.Verify: self._on_verify,
-            ctl.Running: lambda sender, message, payload: member_host.running(message),
+            ctl.Running: lambda sender, message, payload: member_host.on_running(message),
             succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),
             succession.Handover: lambda sender, message, payload: leadership.on_handover(message),
         }
 
     def _to_masters(self) -> Handlers:
-        masters = self._masters
+        term = self._term
         return {
-            ctl.Announced: lambda sender, message, payload: masters[message.job].term.founding.announced(
-                message
-            ),
-            ctl.RosterAck: self._on_roster_ack,
-            ctl.Waiting: lambda sender, message, payload: masters[message.job].term.members.waiting(message),
+            ctl.Announced: lambda sender, message, payload: term(message).founding.on_announced(message),
+            ctl.RosterAck: lambda sender, message, payload: term(message).activation.on_roster_ack(message),
+            ctl.Waiting: lambda sender, message, payload: term(message).members.on_waiting(message),
             ctl.Rate: self._on_rate,
             parts.PartFault: self._on_part_fault,
             parts.Part: self._on_part,
@@ -159,7 +158,7 @@ class Dispatcher:
             ctl.Leaving: self._on_leaving,
             Resign: self._on_resign,
             Resigned: lambda sender, message, payload: self._drain.on_resigned(message),
-            ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.what_runs(message),
+            ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.on_what_runs(message),
             safety.KeptCopy: self._on_kept_copy,
             safety.AskFates: self._on_ask_outcomes,
             safety.Verified: self._on_verified,
@@ -171,22 +170,22 @@ class Dispatcher:
             succession.Known: lambda sender, message, payload: self._leadership.terms_query.on_known(
                 sender, message
             ),
-            succession.Fetch: lambda sender, message, payload: serve_fetch(self._context, sender, message),
+            succession.Fetch: lambda sender, message, payload: on_fetch(self._context, sender, message),
             succession.Page: self._on_page,
             Departed: self._on_departed,
             safety.Keep: self._on_keep,
             safety.Kept: self._on_kept,
             safety.Fates: self._on_outcomes,
-            ctl.Submit: self._on_request,
-            ctl.Ask: self._on_request,
-            ctl.AskAll: lambda sender, message, payload: self._request_handler.ask_all(message),
+            ctl.Submit: self._on_submit,
+            ctl.Ask: self._on_ask,
+            ctl.AskAll: lambda sender, message, payload: self._request_handler.on_ask_all(message),
             ctl.Answered: self._on_answered,
         }
 
     # -- for members -----------------------------------------------------------------------------------
 
     def _on_roster(self, sender: Contact, message: ctl.Roster, payload: bytes) -> None:
-        ack = self._member_host.roster(message.terms)
+        ack = self._member_host.on_roster(message.terms)
         if ack is not None:
             self._context.send(message.terms.master, ack)
 
@@ -194,17 +193,20 @@ class Dispatcher:
         member = self._member_host.members.get(message.job)
         return member if member is not None and member.manifest.incarnation == message.incarnation else None
 
-    def _on_mark(self, message: ctl.Mark) -> None:
+    def _on_watermark(self, message: ctl.Mark) -> None:
         if member := self._marked(message):
-            member.watermark(message)
+            member.on_watermark(message)
+
+    def _on_stop(self, message: ctl.Stop) -> None:
+        self._member_host.stop(message.job, message.incarnation)
 
     def _on_withdraw(self, sender: Contact, message: ctl.Withdraw, payload: bytes) -> None:
-        self._rendezvous.withdraw(message)
+        self._rendezvous.on_withdraw(message)
         self._leadership.forget(message.job, message.incarnation)
 
     def _on_verify(self, sender: Contact, message: safety.Verify, payload: bytes) -> None:
         if member := self._member_host.members.get(message.manifest.job_id):
-            member.verify(sender, message)
+            member.on_verify(sender, message)
 
     def _copy_store(self, message: safety.Keep | safety.Kept | safety.Fates) -> Member | None:
         member = self._member_host.members.get(message.job)
@@ -215,28 +217,28 @@ class Dispatcher:
 
     def _on_keep(self, sender: Contact, message: safety.Keep, payload: bytes) -> None:
         if member := self._copy_store(message):
-            self._member_host.copy_store.keep(sender, message, payload, member.closed)
+            self._member_host.copy_store.on_keep(sender, message, payload, member.closed)
 
     def _on_kept(self, sender: Contact, message: safety.Kept, payload: bytes) -> None:
         if member := self._copy_store(message):
-            member.copy_sender.kept(sender, message)
+            member.copy_sender.on_kept(sender, message)
 
     def _on_outcomes(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
         if member := self._copy_store(message):
-            member.accounting.answered(message)
+            member.accounting.on_outcomes(message)
 
     # -- for masters -----------------------------------------------------------------------------------
+
+    def _term(self, message: ctl.Announced | ctl.RosterAck | ctl.Waiting | parts.PartFault) -> MasterTerm:
+        return self._masters[message.job].term  # the fence has checked that this agent leads the job
 
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
         master = self._masters[message.job]
         if master.term.book.entry(message.number) is not None:
             master.rates.reported(message.number, message.records)
 
-    def _on_roster_ack(self, sender: Contact, message: ctl.RosterAck, payload: bytes) -> None:
-        self._masters[message.job].term.activation.acknowledged(message)
-
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
-        collection = self._masters[message.job].term.collection
+        collection = self._term(message).collection
         if 0 <= message.partition < len(collection.trees):
             collection.dropped(message.partition, message)
 
@@ -266,14 +268,14 @@ class Dispatcher:
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):
-            master.term.members.report(message)
+            master.term.members.on_report(message)
 
     def _on_leaving(self, sender: Contact, message: ctl.Leaving, payload: bytes) -> None:
         master = self._masters.get(message.job)
         if master is None or message.incarnation != master.term.manifest.incarnation:
             self._unled(message, message.member, sender)
         else:
-            master.term.members.leaving(message)
+            master.term.members.on_leaving(message)
 
     def _on_kept_copy(self, sender: Contact, message: safety.KeptCopy, payload: bytes) -> None:
         master = self._masters[message.copy.job]
@@ -287,7 +289,7 @@ class Dispatcher:
 
     def _on_verified(self, sender: Contact, message: safety.Verified, payload: bytes) -> None:
         if master := self._masters.get(message.job):
-            master.term.verifier.verified(message, payload)
+            master.term.verifier.on_verified(message, payload)
 
     def _on_resign(self, sender: Contact, message: Resign, payload: bytes) -> None:
         job, incarnation = message.job, message.incarnation
@@ -302,7 +304,7 @@ class Dispatcher:
     def _on_enroll(self, sender: Contact, message: ctl.Enroll, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)
         if master is not None:
-            master.term.members.enroll(message)
+            master.term.members.on_enroll(message)
         else:
             self._unled(message, message.participant.contact, sender)
 
@@ -355,19 +357,19 @@ class Dispatcher:
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
 
-    def _on_request(self, sender: Contact, message: ctl.Submit | ctl.Ask, payload: bytes) -> None:
-        if isinstance(message, ctl.Ask) and message.verb == WAITS:
+    def _on_submit(self, sender: Contact, message: ctl.Submit, payload: bytes) -> None:
+        if not self._request_handler.no_majority.answered(message):
+            self._leading.on_submit(message, self._request_handler.on_submit)
+
+    def _on_ask(self, sender: Contact, message: ctl.Ask, payload: bytes) -> None:
+        if message.verb == WAITS:
             self._requests.on_waits(message)
-        elif self._request_handler.no_majority.answered(message):
-            pass
-        elif isinstance(message, ctl.Submit):
-            self._leading.on_submit(message, self._request_handler.submit)
-        else:
+        elif not self._request_handler.no_majority.answered(message):
             master = self._leadership.masters.get(message.job)
-            self._leading.on_ask(message, master, self._request_handler.ask)
+            self._leading.on_ask(message, master, self._request_handler.on_ask)
 
     def _on_answered(self, sender: Contact, message: ctl.Answered, payload: bytes) -> None:
-        self._requests.answered(message, payload)
+        self._requests.on_answered(message, payload)
         self._context.on_answered(message, payload)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -85,3 +87,56 @@ def test_only_the_fences_ask_whether_an_epoch_is_admitted_before_a_message_is_ha
         "register/acceptor.py",  # the generations of voters
         "requests/recovery.py",  # begins a generation
     }
+
+
+TERMS = {"Mark": "watermark", "Fates": "outcomes", "AskFates": "ask_outcomes"}
+"""The glossary's terms of messages whose class names are frozen as labels of metrics."""
+ROOM = Path(elfmesh.control.__file__).parent
+KINDS = {kind.__name__ for kind in ctl.MESSAGES}
+
+
+def handlers_in(source: str) -> dict[str, str]:
+    """The kinds of messages in the dictionaries of a module, each with the name of its handler."""
+    found = {}
+    for table in [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Dict)]:
+        for key, value in zip(table.keys, table.values, strict=True):
+            kind = getattr(key, "attr", getattr(key, "id", ""))
+            if kind in KINDS and not (isinstance(value, ast.Lambda) and isinstance(value.body, ast.Constant)):
+                named = [each for each in ast.walk(value) if isinstance(each, ast.Attribute | ast.Name)]
+                names = [getattr(each, "attr", getattr(each, "id", "")) for each in named]
+                found[kind] = next((name for name in names if "on_" in name), names[0])
+    return found
+
+
+def handed_on(source: str) -> dict[str, str]:
+    """The methods `_on_<message>` that pass the message to a component, with the method that takes it."""
+    found = {}
+    for function in [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]:
+        for each in ast.walk(function) if function.name.startswith("_on_") else ():
+            if isinstance(each, ast.Expr) and isinstance(call := each.value, ast.Call):
+                given = {getattr(argument, "id", "") for argument in call.args}
+                whole = "message" in given and given <= {"sender", "message", "payload"}
+                if whole and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) != "self":
+                    found[function.name] = call.func.attr
+    return found
+
+
+def named_after(kind: str) -> str:
+    return "on_" + (TERMS.get(kind) or re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower())
+
+
+@pytest.mark.parametrize("module", ["dispatcher", "programs/beside", "register/registers"])
+def test_a_handler_has_the_name_of_its_message(module: str) -> None:
+    source = (ROOM / f"{module}.py").read_text()
+    handlers = handlers_in(source)
+    assert handlers
+    assert {kind: name for kind, name in handlers.items() if name.lstrip("_") != named_after(kind)} == {}
+    others = {name: taken for name, taken in handed_on(source).items() if f"_{taken}" != name}
+    assert set(others) <= {"_on_ask"}, "which gives one verb between agents to `on_waits`"
+
+
+def test_a_handler_with_another_name_is_found() -> None:
+    table = "handlers = {ctl.Roster: lambda message: host.take(message), Mark: self._on_watermark}"
+    assert handlers_in(table) == {"Roster": "take", "Mark": "_on_watermark"}
+    method = "def _on_kept(self, sender, message, payload):\n    member.copies.taken(sender, message)"
+    assert handed_on(method) == {"_on_kept": "taken"}

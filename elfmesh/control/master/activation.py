@@ -144,7 +144,7 @@ class Activation:
             self._context.after(REPEAT_S[self._round], self.repeat)
             self._round += 1
 
-    def acknowledged(self, ack: RosterAck) -> None:
+    def on_roster_ack(self, ack: RosterAck) -> None:
         self._take(ack)
         self.check()
 

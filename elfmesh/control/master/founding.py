@@ -115,7 +115,7 @@ class Founding:
         if not self.surveyed:
             self.announce()
 
-    def announced(self, message: Announced) -> None:
+    def on_announced(self, message: Announced) -> None:
         """A rendezvous has the verdicts of its member hosts. The verdicts of all streams count together."""
         if not self.surveyed:
             self._answers[message.stream] = message

@@ -49,7 +49,7 @@ class JobMembers:
         self._context, self._book, self._term = term.context, term.book, term
         self._enrolling: list[Enroll] = []
 
-    def enroll(self, message: Enroll) -> None:
+    def on_enroll(self, message: Enroll) -> None:
         """An agent is ready to work on the job, for the first time or again."""
         contact, terms = message.participant.contact, self._term.terms
         if message.incarnation != terms.manifest.incarnation or not self._term.is_open:
@@ -76,7 +76,7 @@ class JobMembers:
             founding.prepared()
             self._term.changed()
 
-    def leaving(self, message: Leaving) -> None:
+    def on_leaving(self, message: Leaving) -> None:
         """A member leaves: it is expected up to an interval that no member has sealed yet."""
         leaver = message.member
         if not self._term.is_open:
@@ -93,7 +93,7 @@ class JobMembers:
         else:
             self._context.send(leaver, Stop(message.job, message.incarnation, terms.epoch))
 
-    def waiting(self, message: Waiting) -> None:
+    def on_waiting(self, message: Waiting) -> None:
         """A member waits for intervals to close; it may only have missed the watermark."""
         entry = self._book.entry(message.number)
         if entry is None:
@@ -108,7 +108,7 @@ class JobMembers:
         if not self._term.closer.behind:
             serve_outcomes(self._context, asker, message, self._term.terms)
 
-    def report(self, message: Report) -> None:
+    def on_report(self, message: Report) -> None:
         """A member reports bad lines, or an error of its worker."""
         is_member = any(entry.name == message.name for entry in self._book.entries)
-        self._term.tally.report(message, is_member=is_member)
+        self._term.tally.on_report(message, is_member=is_member)

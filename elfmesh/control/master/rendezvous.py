@@ -70,7 +70,7 @@ class Rendezvous:
         self._jobs: OrderedDict[tuple[bytes, str], _Job] = OrderedDict()
         self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
 
-    def announced(self, message: Announce) -> None:
+    def on_announce(self, message: Announce) -> None:
         """A master announces its job: ask the member hosts if the job is new, or if the master wants that."""
         job = message.manifest.job_id
         if (job, message.manifest.incarnation) in self._withdrawn:
@@ -144,7 +144,7 @@ class Rendezvous:
             ),
         )
 
-    def what_runs(self, message: WhatRuns) -> None:
+    def on_what_runs(self, message: WhatRuns) -> None:
         """A member host asks for the jobs that it may have missed."""
         for job, known in list(self._jobs.items()):
             if self._context.now - known.at > FORGET_S:
@@ -152,7 +152,7 @@ class Rendezvous:
         jobs = [each.announce for each in self._jobs.values() if each.stream == message.stream]
         self._context.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
 
-    def withdraw(self, message: Withdraw) -> None:
+    def on_withdraw(self, message: Withdraw) -> None:
         self._withdrawn[message.job, message.incarnation] = None
         while len(self._withdrawn) > WITHDRAWN_MAX:
             self._withdrawn.popitem(last=False)

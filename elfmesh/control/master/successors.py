@@ -101,7 +101,7 @@ class Replicator:
         return tuple(found.values())
 
 
-def serve_fetch(context: Context, sender: Contact, fetch: Fetch) -> None:
+def on_fetch(context: Context, sender: Contact, fetch: Fetch) -> None:
     """Answer an agent that lacks records with the next page of this agent's log of the job."""
     if fetch.part:
         _serve_page(context, sender, fetch)

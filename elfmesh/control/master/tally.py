@@ -35,7 +35,7 @@ class Tally:
         """An earlier master has published these records; the totals do not contain their counts."""
         self.recent.extend(records)
 
-    def report(self, message: Report, *, is_member: bool) -> None:
+    def on_report(self, message: Report, *, is_member: bool) -> None:
         self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
         self.worker_errors.pop(message.name, None)
         if message.error and is_member:

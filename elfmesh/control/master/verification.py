@@ -249,7 +249,7 @@ class Verifier:
                 self._context.send(entry.contact, Verify(check.manifest, self._epoch, check.index, token))
         self._context.after(AGAIN_S, lambda: self._ask(token))
 
-    def verified(self, message: Verified, payload: bytes) -> None:
+    def on_verified(self, message: Verified, payload: bytes) -> None:
         check = self._check
         if check is None or message.token != check.token or message.number not in check.waits_for:
             self._context.stats["control.misplaced"] += 1

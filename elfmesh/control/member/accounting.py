@@ -100,7 +100,7 @@ class Accounting:
 
         self.take(self._ledger.outcomes(outcome))
 
-    def answered(self, message: Fates) -> None:
+    def on_outcomes(self, message: Fates) -> None:
         """Take the master's answer to a question for outcomes."""
         known = dict.fromkeys(message.inside, 1) | dict.fromkeys(message.outside, 0)
         known.update(zip(message.inside, message.revs, strict=False))

@@ -89,7 +89,7 @@ class CopySender:
             if not self._is_safe(copy):
                 self._send(copy)
 
-    def kept(self, sender: Contact, message: Kept) -> None:
+    def on_kept(self, sender: Contact, message: Kept) -> None:
         copy = self._open.get(message.start)
         if copy is None or (copy.number, _version(copy.event)[1]) != (message.number, message.rev):
             return

@@ -56,7 +56,7 @@ class CopyStore:
         self._kept: dict[tuple[bytes, str], SortedDict[tuple[int, int], _Copy]] = {}
         self.nbytes = 0
 
-    def keep(self, sender: Contact, message: Keep, payload: bytes, closed: int | None) -> None:
+    def on_keep(self, sender: Contact, message: Keep, payload: bytes, closed: int | None) -> None:
         """Take a copy and say so; one that is here already is only acknowledged again.
 
         Args:
@@ -103,7 +103,7 @@ class CopyStore:
         self.released(job, incarnation, 1 << 62)
         self._kept.pop((job, incarnation), None)
 
-    def surrender(self, master: Contact, message: Surrender) -> None:
+    def on_surrender(self, master: Contact, message: Surrender) -> None:
         """The master lacks what members contributed: send it the copies, all that are still open."""
         copies = self._kept.get((message.job, message.incarnation), SortedDict())
         for (number, _), copy in copies.items():

@@ -138,7 +138,7 @@ class Member:
 
     # -- messages of the master ------------------------------------------------------------------------
 
-    def roster(self, terms: Terms, *, meant: bool = True) -> RosterAck | None:
+    def on_roster(self, terms: Terms, *, meant: bool = True) -> RosterAck | None:
         """Take the terms of a master.
 
         Args:
@@ -221,7 +221,7 @@ class Member:
             return None
         return RosterAck(self.job, self.epoch, self.version, self.entry.number)
 
-    def watermark(self, watermark: Mark) -> None:
+    def on_watermark(self, watermark: Mark) -> None:
         self._release(watermark.closed)
         if is_of_epoch(self.accounting.epoch, watermark.epoch):
             about = (watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)
@@ -331,10 +331,10 @@ class Member:
             for place in waits:  # the ledger adds corrections when the range goes up
                 self._pending[place] = self._pending[place].revised(event)
 
-    def verify(self, asker: Contact, message: Verify) -> None:
+    def on_verify(self, asker: Contact, message: Verify) -> None:
         """Compute an interval again for the master."""
         if message.manifest.incarnation == self.manifest.incarnation and self.entry is not None:
-            self.rechecks.verify(asker, message, self.entry.number)
+            self.rechecks.on_verify(asker, message, self.entry.number)
 
     def report(self, event: WorkerReport) -> None:
         self._context.send(self.master, Report(self.job, self._context.name, event.samples, event.error))

@@ -89,7 +89,7 @@ class MemberHost:
         remembered, self._epochs = self._epochs, []
         for terms in remembered:
             announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
-            self.announced(announce, founding=False)
+            self.on_announce(announce, founding=False)
             if terms.manifest.job_id not in self.members:
                 self._forget(terms)
         self.ask_soon()
@@ -136,7 +136,7 @@ class MemberHost:
         for done in notified:
             done(self._leaving or 0)
 
-    def roster(self, terms: Terms) -> RosterAck | None:
+    def on_roster(self, terms: Terms) -> RosterAck | None:
         """A master's terms for a job that is worked on here; the acknowledgement, if there is one."""
         member = self.members.get(terms.manifest.job_id)
         if member is None or member.manifest.incarnation != terms.manifest.incarnation:
@@ -146,7 +146,7 @@ class MemberHost:
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return None
-        ack = member.roster(terms, meant=meant)
+        ack = member.on_roster(terms, meant=meant)
         if not meant and member.job not in self._parting:
             self._parting[member.job] = None
             member.requests.leave()
@@ -163,7 +163,7 @@ class MemberHost:
         else:
             self._context.after(LEFT_S, lambda: self._part(member))
 
-    def rehearse(self, message: Rehearse) -> Rehearsed:
+    def on_rehearse(self, message: Rehearse) -> Rehearsed:
         """Whether this agent could work on another version of a job; nothing changes (D-16's prepare)."""
         me, manifest = self._context.me.id, message.manifest
         member = self.members.get(manifest.job_id)
@@ -217,11 +217,11 @@ class MemberHost:
         self._asked += 1
         self._context.after(self._context.jittered(pause), self._ask)
 
-    def running(self, message: Running) -> None:
+    def on_running(self, message: Running) -> None:
         if message.jobs:
             self._answered.add(message.stream)
         for announce in message.jobs:
-            self.when_tried(announce.manifest, partial(self.announced, announce, founding=False))
+            self.when_tried(announce.manifest, partial(self.on_announce, announce, founding=False))
 
     def when_tried(self, manifest: Manifest, then: Callable[[], object]) -> None:
         """Call `then` once the functions of a version were tried out here, if it would be evaluated here."""
@@ -239,7 +239,7 @@ class MemberHost:
         else:
             then()
 
-    def announced(self, message: Announce, *, founding: bool = True) -> Verdict:
+    def on_announce(self, message: Announce, *, founding: bool = True) -> Verdict:
         """A job is there: take part if it is for us.
 
         Who hears of a job while its first roster is made starts at once; a later one asks for its interval.

@@ -40,7 +40,7 @@ class Rechecks:
         self._running: _Recheck | None = None
         self._next: _Recheck | None = None
 
-    def verify(self, asker: Contact, message: Verify, number: int) -> None:
+    def on_verify(self, asker: Contact, message: Verify, number: int) -> None:
         """The master wants an interval computed again; one at a time, of those that wait the newest."""
         asked = _Recheck(self._context.token(), asker, message, number)
         if self._running is None:

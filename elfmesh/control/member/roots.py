@@ -88,7 +88,7 @@ class Roots:
             )
             self._context.send(tree.master, fault)
 
-    def master_is(self, message: PartRoot) -> None:
+    def on_part_root(self, message: PartRoot) -> None:
         """A master says that it leads the job of a tree whose root we are."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._of(key)
@@ -112,7 +112,7 @@ class Roots:
             for seq in tree.parts:
                 self._send(tree, seq)
 
-    def acknowledged(self, message: PartAck) -> None:
+    def on_part_ack(self, message: PartAck) -> None:
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)
         if tree is None:
@@ -125,7 +125,7 @@ class Roots:
             self._context.emit(Recollect(key, start, stop, attempt + 1, tree.epoch))
             tree.lost = None
 
-    def ordered(self, message: TreeOrder) -> None:
+    def on_tree_order(self, message: TreeOrder) -> None:
         """The master wants a range again, or not to be kept waiting for it."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)

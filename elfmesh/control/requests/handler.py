@@ -85,14 +85,14 @@ class RequestHandler:
     ) -> None:
         self.context, self.leadership, self.member_host, self.dead = context, leadership, member_host, dead
         self._busy: dict[bytes, list[Submit]] = {}
-        self._creation = Creation(context, leadership, self._busy, self._pass_to, self.submit)
+        self._creation = Creation(context, leadership, self._busy, self._pass_to, self.on_submit)
         self.versions = VersionHandler(context, self._creation.reset, self._again)
         self.no_majority = NoMajority(context, leadership)
-        self._placement = Placement(context, leadership, self._busy, self._check, self.submit)
+        self._placement = Placement(context, leadership, self._busy, self._check, self.on_submit)
 
     # -- apply -----------------------------------------------------------------------------------------
 
-    def submit(self, message: Submit) -> None:
+    def on_submit(self, message: Submit) -> None:
         """Handle the text of a job at the agent closest to its id, or at its master."""
         manifest = message.manifest
         try:
@@ -141,7 +141,7 @@ class RequestHandler:
             if leads := self.leadership.masters.get(message.manifest.job_id):
                 self.versions.submitted(leads, message)
             else:
-                self.submit(message)
+                self.on_submit(message)
 
         self._when_readable(message, go_on)
 
@@ -156,7 +156,7 @@ class RequestHandler:
             else:
                 respond(self.context, first.origin, first.token, *problem)
             for waiting in others:
-                self.submit(waiting)
+                self.on_submit(waiting)
 
         check_reads(self.context, message.manifest, checked)
 
@@ -182,13 +182,13 @@ class RequestHandler:
 
     def _again(self, message: Submit | Ask) -> None:
         if isinstance(message, Submit):
-            self.submit(message)
+            self.on_submit(message)
         else:
-            self.ask(message)
+            self.on_ask(message)
 
     # -- one job ---------------------------------------------------------------------------------------
 
-    def ask(self, ask: Ask) -> None:
+    def on_ask(self, ask: Ask) -> None:
         master = self.leadership.masters.get(ask.job)
         if ask.verb == CANDIDATE:
             self._placement.asked(ask)
@@ -250,11 +250,11 @@ class RequestHandler:
 
     # -- all agents ------------------------------------------------------------------------------------
 
-    def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
+    def on_ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
         """Multicast a request for all agents, at the root of the tree of all agents."""
         if ids.ALL_AGENTS not in self.context.roots:
             if tries:
-                self.context.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
+                self.context.after(ROOT_AGAIN_S, lambda: self.on_ask_all(message, tries - 1))
             else:
                 text = "this part of the overlay is not ready"
                 refuse(self.context, message.origin, message.token, UNAVAILABLE, text)
@@ -275,7 +275,7 @@ class RequestHandler:
         counts = {"answered": len(done.answers), "expected": max(done.expected, len(done.answers))}
         respond(self.context, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
 
-    def question(self, message: Question) -> bytes:
+    def on_question(self, message: Question) -> bytes:
         """Return the rows of this agent for an answer of all agents."""
         try:
             body = decode_body(message.body)

@@ -30,17 +30,13 @@ from elfmesh.control.answers import (
     Body,
     decode_body,
     error_body,
-    error_of,
     read_answer,
     respond,
     seconds,
 )
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.manifest import CREATOR, canary_of, new_manifest, split_name
-from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import FIRST, encode_json
-from elfmesh.control.jobs.resuming import resumed_at
-from elfmesh.control.jobs.signing import decode_envelope
+from elfmesh.control.jobs.manifest import CREATOR, split_name
+from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
@@ -54,9 +50,10 @@ from elfmesh.control.protocol.replies_agents import (
 )
 from elfmesh.control.requests.combined import answers_of_all, combine
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
+from elfmesh.control.requests.submission import read_submission
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
 from elfmesh.control.requests.voting import health
-from elfmesh.errors import DataError, ProtocolError, QueryError
+from elfmesh.errors import ProtocolError
 
 WAITS = "waits"
 """Verb of masters of wire version 1, which ask whether the client still waits before they change a job."""
@@ -153,7 +150,7 @@ class Requests:
             if waiting.hung_up is not None:
                 waiting.hung_up(waiting.token)
 
-    def answered(self, message: Answered, payload: bytes) -> None:
+    def on_answered(self, message: Answered, payload: bytes) -> None:
         """Handle an answer; late and repeated ones are ignored."""
         waiting = self._open.get(message.token)
         if waiting is None:
@@ -221,48 +218,17 @@ class Requests:
     # -- verbs -----------------------------------------------------------------------------------------
 
     def _apply(self, event: ClientRequest) -> None:
-        text, creator = event.body.get("text"), event.body.get("creator") or CREATOR
-        if not isinstance(text, str) or not isinstance(creator, str):
-            body = error_body(
-                "apply needs the text of a job", code=2, hint='Send {"text": "CREATE JOB ..."}.'
-            )
-            self._reply(event.token, BAD_REQUEST, body)
+        given = read_submission(event.body, event.wall_us)
+        if isinstance(given, dict):
+            self._reply(event.token, BAD_REQUEST, given)
             return
-        try:
-            job, _ = read_job(text, source=str(event.body.get("source") or "query"))
-        except QueryError as error:
-            self._reply(event.token, BAD_REQUEST, error_of(error))
-            return
-        try:
-            signed = str(event.body.get("signed") or "").encode()
-            if signed:
-                decode_envelope(signed)
-        except DataError as error:
-            self._reply(event.token, BAD_REQUEST, error_of(error))
-            return
-        manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation="", signed=signed)
-        if canary := event.body.get("canary"):
-            manifest = canary_of(manifest, {str(key): str(value) for key, value in dict(canary).items()})
-        first = FIRST
-        if (asked_first := event.body.get("first")) is not None:
-            try:
-                manifest, first = resumed_at(manifest, asked_first)
-            except QueryError as error:
-                self._reply(event.token, BAD_REQUEST, error_of(error))
-                return
-        dry_run, wanted = bool(event.body.get("dry_run")), event.body.get("job")
-        if wanted is not None and wanted != f"{job.namespace}/{job.name}":
-            text = f"this is the text of {job.namespace}/{job.name}, not of {wanted}"
-            hint = f"Begin it with CREATE JOB {str(wanted).replace('/', '.')} AS."
-            self._reply(event.token, BAD_REQUEST, error_body(text, hint=hint, code=65))
-            return
-        update = wanted is not None and not canary
-        manifest = replace(manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
+        manifest = replace(given.manifest, incarnation=f"{self._context.rng.getrandbits(64):016x}")
         if (seen := self._seen(event)) is None:
             return
 
         def send(token: int, seen: str) -> None:
-            message = Submit(manifest, self._context.me, token, dry_run, 0, update, first, seen)
+            me, (_, first, dry_run, update) = self._context.me, given
+            message = Submit(manifest, me, token, dry_run, 0, update, first, seen)
             self._context.route(manifest.job_id, message)
 
         self._ask(event.token, send, LOADING_S, seen=seen)

@@ -84,7 +84,7 @@ def test_a_question_that_is_lost_is_asked_again_and_a_repeated_one_changes_nothi
     version = master.term.book.version
     entry = next(each for each in master.term.book.entries if each.contact.id == leaver.me.id)
     assert entry.until is not None
-    master.term.members.leaving(
+    master.term.members.on_leaving(
         Leaving(master.job, master.term.manifest.incarnation, leaver.me, master.term.epoch, 5000)
     )
     assert master.term.book.version == version

@@ -25,8 +25,8 @@ def waiting() -> tuple[StubTerm, Activation]:
 
 def test_a_client_is_answered_when_all_have_acknowledged_and_the_roster_is_complete() -> None:
     term, activation = waiting()
-    activation.acknowledged(ack(0))
-    activation.acknowledged(ack(1))
+    activation.on_roster_ack(ack(0))
+    activation.on_roster_ack(ack(1))
     assert (term.answers(), activation.awaits(other(5), 70)) == ([], True)
     activation.prepared()
     [(status, body)] = term.answers()
@@ -39,15 +39,15 @@ def test_a_client_is_answered_when_all_have_acknowledged_and_the_roster_is_compl
 def test_an_acknowledgement_of_other_terms_does_not_count(wrong: RosterAck) -> None:
     term, activation = waiting()
     activation.prepared()
-    activation.acknowledged(ack(0))
-    activation.acknowledged(wrong)
+    activation.on_roster_ack(ack(0))
+    activation.on_roster_ack(wrong)
     assert term.answers() == []
 
 
 def test_a_client_is_answered_without_the_last_acknowledgement_when_its_time_is_over() -> None:
     term, activation = waiting()
     activation.prepared()
-    activation.acknowledged(ack(0))
+    activation.on_roster_ack(ack(0))
     term.run(APPLY_S - 0.1)
     assert term.answers() == []
     term.run(0.1)

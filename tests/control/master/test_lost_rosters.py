@@ -35,7 +35,7 @@ def test_a_member_is_expected_from_the_interval_on_that_its_worker_has_begun_wit
     early, late = (Participant(Contact(agent_id(n), "sim", n), f"agent-{n}") for n in (7, 8))
     usual = master.term.collection.frontier or 0
     for participant, start in ((early, FIRST), (late, usual + 50)):
-        master.term.members.enroll(
+        master.term.members.on_enroll(
             Enroll(master.job, master.term.manifest.incarnation, participant, master.term.epoch, 0, start)
         )
     world.run(0.5)

@@ -75,7 +75,7 @@ def test_what_people_are_shown_goes_on_with_the_next_version() -> None:
     number = master.term.book.active[0].number
     leader = world.master()
     leader.control.dispatcher._on_rate(leader.me, Rate(master.job, master.term.epoch, number, 7.0), b"")
-    master.term.members.report(Report(master.job, "agent-0", ("a line",), ""))
+    master.term.members.on_report(Report(master.job, "agent-0", ("a line",), ""))
     master.term.closer.errors.append("interval 7: no memory")
     update(world)
     assert list(master.tally.samples) == ["agent-0: a line"]

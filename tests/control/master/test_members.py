@@ -53,10 +53,10 @@ class Rig:
 
     def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
         participant = Participant(other(number), f"m{number}")
-        self.members.enroll(Enroll(JOB, incarnation, participant, epoch, version))
+        self.members.on_enroll(Enroll(JOB, incarnation, participant, epoch, version))
 
     def leave(self, number: int, frontier: int) -> None:
-        self.members.leaving(Leaving(JOB, "i", other(number), 1, frontier))
+        self.members.on_leaving(Leaving(JOB, "i", other(number), 1, frontier))
 
 
 def test_members_that_come_within_a_moment_share_one_roster() -> None:
@@ -124,10 +124,10 @@ def test_a_master_that_ends_the_job_changes_no_roster() -> None:
 
 def test_a_member_that_has_missed_a_watermark_gets_it_and_the_frontier_of_another_is_noted() -> None:
     rig = Rig()
-    rig.members.waiting(Waiting(JOB, 1, 0, CLOSED))
+    rig.members.on_waiting(Waiting(JOB, 1, 0, CLOSED))
     assert rig.term.take() == [(other(10), MARK)]
-    rig.members.waiting(Waiting(JOB, 1, 1, CLOSED + 5))
-    rig.members.waiting(Waiting(JOB, 1, 99, CLOSED + 5))
+    rig.members.on_waiting(Waiting(JOB, 1, 1, CLOSED + 5))
+    rig.members.on_waiting(Waiting(JOB, 1, 99, CLOSED + 5))
     assert (rig.term.take(), rig.term.reported) == ([], [(1, CLOSED + 5)])
 
 
@@ -144,7 +144,7 @@ def test_outcomes_are_not_answered_from_a_log_that_is_not_complete() -> None:
 
 def test_the_report_of_an_agent_that_is_no_member_leaves_no_error() -> None:
     rig = Rig()
-    rig.members.report(Report(JOB, "m0", ("a line",), "no memory"))
-    rig.members.report(Report(JOB, "stranger", (), "no memory"))
+    rig.members.on_report(Report(JOB, "m0", ("a line",), "no memory"))
+    rig.members.on_report(Report(JOB, "stranger", (), "no memory"))
     assert rig.term.tally.worker_errors == {"m0": "no memory"}
     assert list(rig.term.tally.samples) == ["m0: a line"]

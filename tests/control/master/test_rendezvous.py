@@ -48,7 +48,7 @@ class Rig:
 
     def runs(self) -> tuple[Announce, ...]:
         self.term.take()
-        self.rendezvous.what_runs(WhatRuns("clicks", ASKER))
+        self.rendezvous.on_what_runs(WhatRuns("clicks", ASKER))
         [(to, message)] = self.term.take()
         assert to == ASKER
         assert isinstance(message, Running)
@@ -61,7 +61,7 @@ def verdict(number: int, *, takes_part: bool = True, error: str = "") -> bytes:
 
 def test_the_verdicts_of_the_member_hosts_go_to_the_master() -> None:
     rig = Rig()
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_announce(ANNOUNCE)
     assert rig.asked() == [pack(ANNOUNCE)]
     assert rig.term.published()[0].timeout_s == VERDICTS_S
     refused = verdict(12, takes_part=False, error="no column hits")
@@ -76,14 +76,14 @@ def test_member_hosts_are_asked_once_unless_the_master_wants_their_verdicts_agai
     rig = Rig()
     reminder = replace(ANNOUNCE, wanted=False)
     for announce in (reminder, reminder, ANNOUNCE):
-        rig.rendezvous.announced(announce)
+        rig.rendezvous.on_announce(announce)
     assert rig.asked() == [pack(reminder), pack(ANNOUNCE)]
 
 
 def test_another_numbering_of_a_job_is_a_new_job() -> None:
     rig = Rig()
-    rig.rendezvous.announced(ANNOUNCE)
-    rig.rendezvous.announced(replace(ANNOUNCE, manifest=replace(MANIFEST, incarnation="j"), wanted=False))
+    rig.rendezvous.on_announce(ANNOUNCE)
+    rig.rendezvous.on_announce(replace(ANNOUNCE, manifest=replace(MANIFEST, incarnation="j"), wanted=False))
     assert len(rig.asked()) == 2
 
 
@@ -96,22 +96,22 @@ def test_another_numbering_of_a_job_is_a_new_job() -> None:
 )
 def test_an_announcement_that_does_not_read_the_stream_is_dropped(announce: Announce, counter: str) -> None:
     rig = Rig()
-    rig.rendezvous.announced(announce)
+    rig.rendezvous.on_announce(announce)
     assert (rig.asked(), rig.runs(), rig.context.stats[counter]) == ([], (), 1)
 
 
 def test_an_earlier_master_does_not_replace_a_later_one() -> None:
     rig = Rig()
     later = replace(ANNOUNCE, epoch=2)
-    rig.rendezvous.announced(later)
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_announce(later)
+    rig.rendezvous.on_announce(ANNOUNCE)
     assert (rig.runs(), rig.context.stats["control.fenced"]) == ((later,), 1)
 
 
 @pytest.mark.parametrize("comes", [True, False])
 def test_a_master_learns_that_a_stream_has_no_member_host(comes: bool) -> None:
     rig = Rig(rooted=False)
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_announce(ANNOUNCE)
     if comes:
         rig.context.roots[CLICKS] = None
         rig.rendezvous.rooted(CLICKS)
@@ -123,7 +123,7 @@ def test_a_master_learns_that_a_stream_has_no_member_host(comes: bool) -> None:
 
 def test_the_next_rendezvous_receives_the_jobs_at_once() -> None:
     rig = Rig()
-    rig.rendezvous.announced(replace(ANNOUNCE, wanted=False))
+    rig.rendezvous.on_announce(replace(ANNOUNCE, wanted=False))
     rig.rendezvous.unrooted(ids.stream_id("other"))
     assert rig.term.routed() == []
     rig.rendezvous.unrooted(CLICKS)
@@ -132,21 +132,21 @@ def test_the_next_rendezvous_receives_the_jobs_at_once() -> None:
 
 def test_a_job_that_is_not_announced_again_is_forgotten() -> None:
     rig = Rig()
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_announce(ANNOUNCE)
     rig.term.run(FORGET_S)
     assert rig.runs() == (ANNOUNCE,)
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_announce(ANNOUNCE)
     rig.term.run(FORGET_S + 1)
     assert rig.runs() == ()
 
 
 def test_an_older_announcement_does_not_bring_back_a_job_that_was_withdrawn() -> None:
     rig = Rig()
-    rig.rendezvous.announced(ANNOUNCE)
-    rig.rendezvous.withdraw(Withdraw(JOB, "clicks", "older", 1))
+    rig.rendezvous.on_announce(ANNOUNCE)
+    rig.rendezvous.on_withdraw(Withdraw(JOB, "clicks", "older", 1))
     assert rig.runs() == (ANNOUNCE,)
-    rig.rendezvous.withdraw(Withdraw(JOB, "clicks", "i", 1))
-    rig.rendezvous.announced(ANNOUNCE)
+    rig.rendezvous.on_withdraw(Withdraw(JOB, "clicks", "i", 1))
+    rig.rendezvous.on_announce(ANNOUNCE)
     assert rig.runs() == ()
 
 
@@ -155,5 +155,5 @@ def test_one_answer_names_a_bounded_number_of_jobs() -> None:
     for number in range(ANSWER_JOBS_MAX + 3):
         text = MANIFEST.text.replace("shop.top", f"shop.top{number}")
         manifest = new_manifest(read_job(text)[0], text, "local", created=1, incarnation="i")
-        rig.rendezvous.announced(replace(ANNOUNCE, manifest=manifest))
+        rig.rendezvous.on_announce(replace(ANNOUNCE, manifest=manifest))
     assert len(rig.runs()) == ANSWER_JOBS_MAX

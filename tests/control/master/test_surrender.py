@@ -65,7 +65,7 @@ def test_a_question_for_one_member_is_what_earlier_versions_send_and_names_no_ot
     copy_store = CopyStore(context)
     for owner in (2, 3, 70):
         message, payload = copy(number=owner)
-        copy_store.keep(
+        copy_store.on_keep(
             new_context(owner).me, msgspec.structs.replace(message, member=agent_id(owner)), payload, None
         )
     acknowledged(context)
@@ -73,7 +73,7 @@ def test_a_question_for_one_member_is_what_earlier_versions_send_and_names_no_ot
     assert b"members" not in pack(one)
 
     def given(question: Surrender) -> list[int]:
-        copy_store.surrender(master, question)
+        copy_store.on_surrender(master, question)
         sent, context.out = context.out, []
         messages = [effect.message for effect in sent if isinstance(effect, Send)]
         return [message.copy.number for message in messages if isinstance(message, KeptCopy)]

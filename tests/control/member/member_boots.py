@@ -153,7 +153,7 @@ class Boot:
     def tell_terms(self, *, at_once: bool = True, until: int | None = None) -> None:
         *older, newest = self.stages
         entry = RosterEntry(self.number, self.context.me, "agent-3", self.first, until)
-        self.member.roster(
+        self.member.on_roster(
             Terms(
                 manifest=newest.manifest,
                 master=new_context(1).me,
@@ -301,7 +301,7 @@ class Boot:
     def watermark(self, _: int = 0) -> None:
         lacks = [(each, absent) for each, (absent, _) in self.bits.items() if absent]
         revised = [(each, rev) for each, (rev, _) in self.published.items() if rev > 1]
-        self.member.watermark(
+        self.member.on_watermark(
             Mark(
                 MANIFEST.job_id,
                 "x",

@@ -54,7 +54,7 @@ class Bench:
         self.context.fire()
 
     def outcomes(self, *, inside: tuple[int, ...] = (), outside: tuple[int, ...] = ()) -> None:
-        self.it.answered(Fates(MANIFEST.job_id, "x", ME, inside, outside))
+        self.it.on_outcomes(Fates(MANIFEST.job_id, "x", ME, inside, outside))
 
 
 def lack(start: int, stop: int, *numbers: int) -> Lack:
@@ -120,7 +120,7 @@ def test_a_question_names_the_epoch_of_the_newest_roster() -> None:
 def test_unknown_fates_are_kept_and_not_counted() -> None:
     bench = Bench()
     bench.closed(10)
-    bench.it.answered(Fates(MANIFEST.job_id, "x", ME, (), (), (10,)))
+    bench.it.on_outcomes(Fates(MANIFEST.job_id, "x", ME, (), (), (10,)))
     assert bench.letters() == [10]
     assert not any(bench.ledger.state.pending_corrections), "they may have been counted"
 

@@ -112,10 +112,10 @@ def acknowledged(context: Context) -> list[Kept]:
 def test_an_acknowledgement_comes_after_the_write_and_again_for_a_copy_that_is_there() -> None:
     context = new_context(1)
     copy_store, sender = CopyStore(context), new_context(2).me
-    copy_store.keep(sender, *copy(), None)
+    copy_store.on_keep(sender, *copy(), None)
     assert [type(effect).__name__ for effect in context.out] == ["Persist", "Send"]
     acknowledged(context)
-    copy_store.keep(sender, *copy(), None)
+    copy_store.on_keep(sender, *copy(), None)
     assert [type(effect).__name__ for effect in context.out] == ["Send"]
 
 
@@ -123,10 +123,10 @@ def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
     context = new_context(1)
     copy_store, sender = CopyStore(context), new_context(2).me
     message, _ = copy()
-    copy_store.keep(sender, message, b"1", None)
+    copy_store.on_keep(sender, message, b"1", None)
     assert acknowledged(context) == []
     for start in range(3):
-        copy_store.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
+        copy_store.on_keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
     assert [each.start for each in acknowledged(context)] == [0, 1]
     assert copy_store.nbytes <= KEPT_BYTES_MAX
 
@@ -276,7 +276,7 @@ def test_copies_of_nothing_are_bounded_too() -> None:
     copy_store, sender = CopyStore(context), new_context(2).me
     entries = tuple(SegmentEntry(at, (0,)) for at in range(10_000))
     for number in range(200):
-        copy_store.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
+        copy_store.on_keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
     assert 0 < len(acknowledged(context)) < 200
 
 
@@ -285,10 +285,10 @@ def test_a_number_given_twice_does_not_mix_two_members() -> None:
     copy_store = CopyStore(context)
     for owner in (2, 3):
         sender = new_context(owner).me
-        message, _ = copy()
-        copy_store.keep(sender, msgspec.structs.replace(message, member=sender.id), bytes([owner] * 3), None)
+        message = msgspec.structs.replace(copy()[0], member=sender.id)
+        copy_store.on_keep(sender, message, bytes([owner] * 3), None)
     assert len(acknowledged(context)) == 2
-    copy_store.surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
+    copy_store.on_surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
     (sent,) = [effect for effect in context.out if isinstance(effect, Send)]
     assert isinstance(sent.message, KeptCopy)
     assert (sent.payload, sent.message.copy.member) == (bytes([3] * 3), agent_id(3))

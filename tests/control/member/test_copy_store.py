@@ -44,7 +44,7 @@ class Rig:
     def keep(
         self, message: Keep, payload: bytes = b"x", *, sender: Contact = A, closed: int | None = None
     ) -> list[Effect]:
-        self.store.keep(sender, message, payload, closed)
+        self.store.on_keep(sender, message, payload, closed)
         return self.out()
 
     def out(self) -> list[Effect]:
@@ -53,7 +53,7 @@ class Rig:
 
     def surrender(self, number: int, start: int = 0, members: int = 0, incarnation: str = "i") -> list[Send]:
         """What the master B gets of these members."""
-        self.store.surrender(B, Surrender(JOB, incarnation, B, 5, number, start, bitmap_of(members)))
+        self.store.on_surrender(B, Surrender(JOB, incarnation, B, 5, number, start, bitmap_of(members)))
         return [effect for effect in self.out() if isinstance(effect, Send)]
 
     def held(self, number: int = 0) -> list[tuple[int, bytes]]:

@@ -59,7 +59,7 @@ class Rig:
         return replace(TERMS, version=version, members=mine, **changes)
 
     def roster(self, version: int = 1, **changes: Any) -> RosterAck | None:
-        return self.member.roster(self.terms(version, **changes))
+        return self.member.on_roster(self.terms(version, **changes))
 
     def seal(self, start: int, stop: int, *, incarnation: str = "i", evaluated: int = 1) -> None:
         run_of = tuple(Contribution(index, COUNTED, b"p") for index in range(start, stop))
@@ -193,10 +193,10 @@ def test_a_mark_releases_what_is_closed_and_never_less() -> None:
     rig.roster()
     rig.seal(0, 4)
     rig.out()
-    rig.member.watermark(mark(3))
+    rig.member.on_watermark(mark(3))
     assert of_type(rig.out(), Release) == [Release(JOB, 3, 1)]
     for closed in (3, 2):
-        rig.member.watermark(mark(closed))
+        rig.member.on_watermark(mark(closed))
         assert of_type(rig.out(), Release) == []
 
 
@@ -205,7 +205,7 @@ def test_a_worker_may_forget_what_is_closed_and_settled() -> None:
     rig.roster()
     rig.seal(0, 4)
     rig.out()
-    rig.member.watermark(mark(4))
+    rig.member.on_watermark(mark(4))
     stops = [each.stop for each in rig.out() if isinstance(each, ReleaseWorker)]
     assert stops[-1] == 4
     assert stops == sorted(set(stops))
@@ -216,7 +216,7 @@ def test_a_mark_of_a_newer_roster_has_the_member_ask_for_it(version: int, asks: 
     rig = Rig()
     rig.roster()
     rig.out()
-    rig.member.watermark(mark(1, version))
+    rig.member.on_watermark(mark(1, version))
     assert any(isinstance(message, Enroll) for _, message in rig.sent()) is asks
 
 
@@ -230,9 +230,9 @@ def test_a_member_that_leaves_holds_back_what_it_seals_until_its_last_interval_i
     assert not rig.member.has_left
     rig.roster(2, until=2)
     assert [stop for _, _, _, stop in rig.up()] == [2]
-    rig.member.watermark(mark(1))
+    rig.member.on_watermark(mark(1))
     assert not rig.member.has_left
-    rig.member.watermark(mark(2))
+    rig.member.on_watermark(mark(2))
     assert rig.member.has_left
 
 
@@ -259,7 +259,7 @@ def test_a_member_computes_again_for_its_own_incarnation_and_with_a_number(
     if numbered:
         rig.roster()
     rig.out()
-    rig.member.verify(A, Verify(replace(MANIFEST, incarnation=incarnation), 1, 0, 5))
+    rig.member.on_verify(A, Verify(replace(MANIFEST, incarnation=incarnation), 1, 0, 5))
     assert len(rig.out()) == runs
 
 

@@ -46,7 +46,7 @@ class Rig:
 
     def announce(self, manifest: Manifest = MANIFEST, epoch: int = 1, **other: Any) -> Verdict:
         founding = other.pop("founding", True)
-        return self.host.announced(Announce(manifest, A, epoch, **other), founding=founding)
+        return self.host.on_announce(Announce(manifest, A, epoch, **other), founding=founding)
 
     def out(self) -> list[Effect]:
         out, self.context.out = self.context.out, []
@@ -61,7 +61,7 @@ class Rig:
         entry = RosterEntry(0, self.context.me, "m", 0, until)
         version = changes.pop("version", 2 if until is None else 3)
         terms = replace(TERMS, version=version, closed=closed, members=(entry,), **changes)
-        self.host.roster(terms)
+        self.host.on_roster(terms)
 
 
 def of(found: Verdict) -> tuple[bool, str]:
@@ -106,7 +106,7 @@ def test_the_same_announcement_twice_begins_one_member() -> None:
 def test_a_member_follows_the_master_of_its_epoch_or_a_later_one(epoch: int, follows: bool) -> None:
     rig = Rig()
     rig.announce(epoch=2)
-    rig.host.announced(Announce(MANIFEST, B, epoch))
+    rig.host.on_announce(Announce(MANIFEST, B, epoch))
     assert rig.host.members[JOB].master == (B if follows else A)
 
 
@@ -232,8 +232,8 @@ def test_an_agent_asks_what_runs_now_and_then_less_and_less_often() -> None:
 
 def test_a_stream_whose_jobs_are_known_is_asked_about_rarely() -> None:
     rig = Rig("clicks", "logs")
-    rig.host.running(Running("clicks", (Announce(MANIFEST, A, 1),)))
-    rig.host.running(Running("logs", ()))
+    rig.host.on_running(Running("clicks", (Announce(MANIFEST, A, 1),)))
+    rig.host.on_running(Running("logs", ()))
     assert JOB in rig.host.members
     asked = questions(rig.wait(sum(ASK_S)))
     assert set(asked) == {"logs"}
@@ -245,7 +245,7 @@ def test_a_restarted_agent_goes_on_with_the_jobs_that_are_still_for_it() -> None
     rig.host.remember(TERMS)
     other = replace(TERMS, manifest=replace(MANIFEST, job_id=b"o" * 20, narrowed=(("zone", "a"),)))
     rig.host.remember(other)
-    rehearsed = rig.host.rehearse(Rehearse(MANIFEST, 1))
+    rehearsed = rig.host.on_rehearse(Rehearse(MANIFEST, 1))
     assert rehearsed == Rehearsed(rig.context.me.id, None, True), "its streams are to come"
     rig.carry("clicks")
     assert list(rig.host.members) == [JOB]
@@ -268,7 +268,7 @@ def test_an_agent_says_whether_it_could_work_on_another_version(
     rig.carry("clicks", schema=FIELDS)
     rig.announce()
     rig.out()
-    found = rig.host.rehearse(Rehearse(replace(MANIFEST, text=text, version=2), 1))
+    found = rig.host.on_rehearse(Rehearse(replace(MANIFEST, text=text, version=2), 1))
     assert (found.member, found.takes_part, bool(found.error)) == (
         rig.context.me.id,
         takes_part,
@@ -342,13 +342,13 @@ def test_a_member_whose_labels_a_new_version_excludes_ends_at_its_last_interval_
 def test_a_roster_of_a_job_or_an_incarnation_that_is_not_here_is_not_acknowledged() -> None:
     rig = Rig()
     terms: Terms = replace(TERMS, members=(RosterEntry(0, rig.context.me, "m"),), version=1)
-    assert rig.host.roster(terms) is None
+    assert rig.host.on_roster(terms) is None
     rig.announce()
-    assert rig.host.roster(replace(terms, manifest=replace(MANIFEST, incarnation="j"))) is None
-    ack = rig.host.roster(terms)
+    assert rig.host.on_roster(replace(terms, manifest=replace(MANIFEST, incarnation="j"))) is None
+    ack = rig.host.on_roster(terms)
     assert ack is not None
     assert (ack.version, ack.number) == (1, 0)
-    assert rig.host.roster(replace(terms, manifest=replace(MANIFEST, text="CREATE JOB"))) is None
+    assert rig.host.on_roster(replace(terms, manifest=replace(MANIFEST, text="CREATE JOB"))) is None
     assert rig.context.stats["control.malformed"] == 1
 
 

@@ -26,7 +26,7 @@ class Rig:
     def ask(self, interval: int, token: int = 0, version: int = 1) -> None:
         """The master A wants an interval computed again; its question has the interval's number."""
         manifest = replace(MANIFEST, version=version)
-        self.rechecks.verify(A, Verify(manifest, 1, interval, token or interval), 4)
+        self.rechecks.on_verify(A, Verify(manifest, 1, interval, token or interval), 4)
 
     def ordered(self) -> list[Recompute]:
         return [effect for effect in self.context.out if isinstance(effect, Recompute)]
@@ -89,7 +89,7 @@ def test_a_question_that_is_repeated_is_computed_once() -> None:
 def test_the_same_number_of_another_agent_is_another_question() -> None:
     rig = Rig()
     rig.ask(7)
-    rig.rechecks.verify(B, Verify(MANIFEST, 1, 8, 7), 4)
+    rig.rechecks.on_verify(B, Verify(MANIFEST, 1, 8, 7), 4)
     rig.answer(b"x")
     (answer,) = rig.answer(b"y")
     assert answer.to == B

@@ -35,7 +35,7 @@ class Rig:
             self.lead(A, 1)
 
     def lead(self, master: Contact, epoch: int) -> list[Effect]:
-        self.roots.master_is(PartRoot(JOB, PARTITION, master, epoch, 40))
+        self.roots.on_part_root(PartRoot(JOB, PARTITION, master, epoch, 40))
         return self.out()
 
     def collect(self, start: int, *, epoch: int = 1, attempt: int = 0, payload: bytes = b"x") -> list[Effect]:
@@ -54,7 +54,7 @@ class Rig:
 
     def acknowledge(self, *seqs: int) -> list[Effect]:
         for seq in seqs:
-            self.roots.acknowledged(PartAck(JOB, PARTITION, seq))
+            self.roots.on_part_ack(PartAck(JOB, PARTITION, seq))
         return self.out()
 
 
@@ -181,7 +181,7 @@ def test_what_was_dropped_in_an_earlier_epoch_is_not_collected_again() -> None:
 def test_an_agent_that_is_not_the_root_any_more_collects_nothing_again() -> None:
     rig = Rig()
     del rig.context.roots[TREE]
-    rig.roots.ordered(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, True))
+    rig.roots.on_tree_order(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, True))
     for start in range(HELD_PARTS_MAX + 1):
         rig.collect(start)
     assert rig.acknowledge(*range(1, HELD_PARTS_MAX + 1)) == []
@@ -201,11 +201,11 @@ def test_a_root_that_another_agent_has_replaced_forgets_what_is_on_its_way() -> 
 )
 def test_a_root_carries_out_the_orders_of_the_master(recollect: bool, order: Effect) -> None:
     rig = Rig()
-    rig.roots.ordered(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, recollect))
+    rig.roots.on_tree_order(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, recollect))
     assert rig.out() == [order]
     rig.lead(B, 2)
-    rig.roots.ordered(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, recollect))
-    rig.roots.ordered(TreeOrder(JOB, PARTITION + 1, 2, 3, 9, 2, recollect))
+    rig.roots.on_tree_order(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, recollect))
+    rig.roots.on_tree_order(TreeOrder(JOB, PARTITION + 1, 2, 3, 9, 2, recollect))
     assert rig.out() == [], "of another epoch, and of a tree that this agent does not know"
 
 

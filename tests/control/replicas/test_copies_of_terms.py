@@ -22,9 +22,9 @@ def test_what_a_later_term_says_replaces_what_an_earlier_one_did() -> None:
         msgspec.structs.replace(copy()[0], epoch=epoch, evaluated=epoch, rev=2 - epoch) for epoch in (1, 2)
     )
     for message, payload in ((earlier, b"old"), (later, b"new"), (earlier, b"old")):
-        copy_store.keep(sender, message, payload, None)
+        copy_store.on_keep(sender, message, payload, None)
     assert [each.epoch for each in acknowledged(context)] == [1, 2, 1]
-    copy_store.surrender(master, Surrender(JOB, "i", master, 3, 1, 0))
+    copy_store.on_surrender(master, Surrender(JOB, "i", master, 3, 1, 0))
     (sent,) = [effect for effect in context.out if isinstance(effect, Send)]
     assert sent.payload == b"new"
 
@@ -37,7 +37,7 @@ def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
     safe.rewind(5)
     safe.add(event, 0, 2)
     for epoch, unsafe in ((1, 1), (2, 0)):
-        safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0, epoch))
+        safe.on_kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0, epoch))
         assert safe.unsafe == unsafe
     safe.add(event, 0, 3)
     assert safe.unsafe == 0, "its copies are where they were"
@@ -47,7 +47,7 @@ def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_t
     safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
     safe.add(Sealed(JOB, "i", 5, 6, ((Contribution(5, (1,)),),)), 0, 7)
-    safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 1))
+    safe.on_kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 1))
     assert safe.unsafe == 1, "another revision"
-    safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0))
+    safe.on_kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0))
     assert safe.unsafe == 0

@@ -50,7 +50,7 @@ class Clients:
 
     def answer(self, message: Any, status: int, body: dict[str, Any], data: bytes = b"") -> None:
         text = encode_json(body)
-        self.requests.answered(Answered(message.token, status, len(text)), text + data)
+        self.requests.on_answered(Answered(message.token, status, len(text)), text + data)
 
     def wait(self, until: float) -> list[Message]:
         run(self.context, until)

@@ -37,7 +37,7 @@ class Rig(Led):
         self.context.out.clear()
 
     def ask(self, verb: str, job: bytes = JOB, hops: int = 0, **body: Any) -> None:
-        self.handler.ask(Ask(verb, job, encode_json(body), STRANGER, TOKEN, hops))
+        self.handler.on_ask(Ask(verb, job, encode_json(body), STRANGER, TOKEN, hops))
 
     def answers(self) -> list[tuple[int, dict[str, Any]]]:
         found = []
@@ -72,7 +72,7 @@ def test_a_master_refuses_a_verb_that_it_does_not_know() -> None:
 @pytest.mark.parametrize("body", [b"rubbish", encode_json({"seen": "rubbish"})])
 def test_a_question_that_cannot_be_read_is_counted(body: bytes) -> None:
     rig = Rig()
-    rig.handler.ask(Ask("pause", JOB, body, STRANGER, TOKEN))
+    rig.handler.on_ask(Ask("pause", JOB, body, STRANGER, TOKEN))
     assert rig.context.stats["control.malformed"] == 1
     assert rig.answers() == []
 
@@ -144,28 +144,28 @@ def test_a_deletion_without_a_tag_of_a_job_that_is_over_says_that_it_was_earlier
 def test_a_submission_that_cannot_be_read_is_refused(fields: dict[str, str]) -> None:
     rig = Rig()
     manifest = replace(rig.master.term.manifest, text=fields.get("text", TEXT))
-    rig.handler.submit(Submit(manifest, STRANGER, TOKEN, seen=fields.get("seen", "")))
+    rig.handler.on_submit(Submit(manifest, STRANGER, TOKEN, seen=fields.get("seen", "")))
     assert [status for status, _ in rig.answers()] == [CONFLICT]
 
 
 def test_a_submission_is_passed_on_to_the_master_a_limited_number_of_times() -> None:
     rig = Rig(at_master=False)
     message = Submit(rig.master.term.manifest, STRANGER, TOKEN)
-    rig.handler.submit(message)
+    rig.handler.on_submit(message)
     assert rig.passed_on() == [(rig.leader, replace(message, hops=1))]
-    rig.handler.submit(replace(message, hops=HOPS_MAX))
+    rig.handler.on_submit(replace(message, hops=HOPS_MAX))
     assert [status for status, _ in rig.answers()] == [UNAVAILABLE]
 
 
 def test_a_master_answers_the_same_text_as_unchanged() -> None:
     rig = Rig()
-    rig.handler.submit(Submit(rig.master.term.manifest, STRANGER, TOKEN))
+    rig.handler.on_submit(Submit(rig.master.term.manifest, STRANGER, TOKEN))
     ((status, body),) = rig.answers()
     assert (status, body["state"]) == (OK, "unchanged")
 
 
 def ask_all(rig: Rig) -> None:
-    rig.handler.ask_all(AskAll("list", b"{}", STRANGER, TOKEN))
+    rig.handler.on_ask_all(AskAll("list", b"{}", STRANGER, TOKEN))
 
 
 def test_a_question_for_all_is_multicast_and_the_answers_are_gathered_in_order() -> None:
@@ -207,13 +207,13 @@ def test_an_agent_gives_its_share_of_an_answer_of_all(
     verb: str, body: dict[str, Any], jobs: list[str]
 ) -> None:
     rig = Rig()
-    items = decode_body(rig.handler.question(Question(verb, encode_json(body))))["items"]
+    items = decode_body(rig.handler.on_question(Question(verb, encode_json(body))))["items"]
     assert [item["job"] for item in items] == jobs
 
 
 def test_a_question_to_all_that_cannot_be_read_has_no_share() -> None:
     rig = Rig()
-    assert decode_body(rig.handler.question(Question("list", b"rubbish"))) == {"items": []}
+    assert decode_body(rig.handler.on_question(Question("list", b"rubbish"))) == {"items": []}
     assert rig.context.stats["control.malformed"] == 1
 
 
@@ -229,6 +229,6 @@ def test_a_share_has_a_limited_size() -> None:
     }
     trees = [{"tree": f"{number:040x}", **tree} for number in range(200)]
     rig.context.facts = lambda topic: {"items": trees} if topic == "trees" else {}
-    share = rig.handler.question(Question("trees", b"{}"))
+    share = rig.handler.on_question(Question("trees", b"{}"))
     assert ANSWER_BYTES_MAX / 4 < len(share) <= ANSWER_BYTES_MAX
     assert decode_body(share)["items"][0]["tree"] == f"{0:040x}"

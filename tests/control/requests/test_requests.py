@@ -208,7 +208,7 @@ def test_a_tag_that_cannot_be_read_is_refused() -> None:
 
 def test_a_damaged_answer_is_told_as_one() -> None:
     rig = Clients()
-    rig.requests.answered(Answered(rig.about().token, OK, 4), b"rubbish")
+    rig.requests.on_answered(Answered(rig.about().token, OK, 4), b"rubbish")
     ((_, status, body),) = rig.replies()
     assert (status, body["error"]) == (UNAVAILABLE, "the answer came damaged")
     assert rig.context.stats["control.malformed"] == 1

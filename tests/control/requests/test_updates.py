@@ -153,9 +153,9 @@ def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
     (master,) = running().master().control.leadership.masters.values()
     terms = master.term.terms
     member_host = MemberHost(new_context(1))
-    assert not member_host.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
+    assert not member_host.on_rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
     member_host.remember(terms)
-    assert member_host.rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
+    assert member_host.on_rehearse(Rehearse(terms.manifest, terms.epoch)).takes_part
 
 
 def test_changes_follow_each_other_before_the_first_is_in_force() -> None:
