@@ -161,8 +161,7 @@ class Context:
 
     def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
         """Send a message to an agent, at most once; one to this agent is handled after the current event."""
-        if isinstance(message, Caused) and self.causes.current:
-            message = replace(message, cause=self.causes.current)
+        message = self._caused(message)
         if to.id == self.me.id:
             self.inbox.append((message, payload))
         else:
@@ -180,7 +179,12 @@ class Context:
             self.after(NOT_ROOT_S, lambda: then(None))
             return
         token = self._ask(then, timeout_s + PUBLISH_GRACE_S)
-        self.out.append(Publish(tree, pack(message), timeout_s, token))
+        self.out.append(Publish(tree, pack(self._caused(message)), timeout_s, token))
+
+    def _caused(self, message: Message) -> Message:
+        if isinstance(message, Caused) and self.causes.current:
+            return replace(message, cause=self.causes.current)
+        return message
 
     def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
         self.out.append(Lookup(key, self._ask(then, QUESTION_S)))
@@ -250,10 +254,18 @@ class Context:
             timer.call()
 
     def note(
-        self, kind: str, job: bytes, start: int, stop: int, detail: str = "", *, leads: bool = True
+        self,
+        kind: str,
+        job: bytes,
+        start: int,
+        stop: int,
+        detail: str = "",
+        *,
+        peer: bytes = b"",
+        leads: bool = True,
     ) -> None:
         """Note a step of this agent for the intervals [start, stop) of a job (`causes`)."""
-        self.causes.note(self.now, kind, job, start, stop, detail=detail, leads=leads)
+        self.causes.note(self.now, kind, job, start, stop, peer=peer, detail=detail, leads=leads)
 
     @property
     def deadline(self) -> float | None:

@@ -210,6 +210,8 @@ class Control:
 
     def _delivered(self, event: Delivered, message: Message | None) -> None:
         def answer() -> None:
+            if isinstance(message, Caused):
+                self.context.causes.follow(message.cause or b"")
             body = self.dispatcher.delivered(message) if message is not None else b""
             self.context.emit(MulticastAnswer(event.tree, event.seq, body))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.api.web.story import story
+from elfmesh.control.causes import AGENT_BYTES
 from elfmesh.control.protocol.events import Reply
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, line, until, wall_us
@@ -57,6 +58,7 @@ async def lacking_one(seed: int) -> tuple[dict[str, Any], str, str]:
         return [record.index for record, _ in records if record.missing == [down.name]]
 
     interval = (await until(partial, 60))[0]
+    await asyncio.sleep(1.0)  # the watermark reaches the members
     reply = await story_at(next(agent for agent in fleet.agents if agent.local is not None), interval)
     await writing
     fleet.check()
@@ -103,6 +105,19 @@ def test_every_step_stands_behind_its_cause_and_the_published_record_leads_back_
     for each in received:  # by an agent that has sent it
         sent = steps[each["cause"]]
         assert (sent["kind"], sent["agent"], sent["peer"]) == ("sent", each["peer"], each["agent"])
+
+
+def test_each_member_closes_the_interval_because_of_the_watermark_of_its_master(
+    one_story: tuple[dict[str, Any], str, str],
+) -> None:
+    found, down, leader = one_story
+    (watermark,) = of(found["steps"], "watermark")
+    closed = of(found["steps"], "closed")
+    assert watermark["agent"] == leader
+    assert {step["agent"] for step in closed} == {f"a{n:03}" for n in range(6)} - {down}
+    assert watermark["step"] in {step["cause"] for step in closed}
+    agent = slice(2 * AGENT_BYTES)  # one that had missed earlier watermarks has it from another step
+    assert {step["cause"][agent] for step in closed} == {watermark["step"][agent]}
 
 
 def test_the_same_seed_tells_the_same_story(one_story: tuple[dict[str, Any], str, str]) -> None:

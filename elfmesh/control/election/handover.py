@@ -42,7 +42,9 @@ class HandoverPolicy:
         if not term.leads() or not term.quiesce.handing_over:
             return
         if done is not None and done.contacts and done.contacts[0].id != self._context.me.id:
-            self._context.send(done.contacts[0], Handover(term.terms, term.copy.latest))
+            successor, held = done.contacts[0], term.terms.closed
+            self._context.note("handed over", term.job, held, held + 1, peer=successor.id)
+            self._context.send(successor, Handover(term.terms, term.copy.latest))
         elif term.job in self._context.roots:
             term.quiesce.keep()
             return

@@ -333,6 +333,8 @@ class Leadership:
             return
         self._context.stats["control.taken_over"] += 1
         term = self._lead(outcome, plan).term
+        held = term.terms.closed
+        self._context.note("leads", job, held, held + 1, f"epoch {term.epoch}")
         term.take_over()
         self._context.after(STILL_ROOT_S, lambda: self._still_root(term))
 
@@ -367,6 +369,8 @@ class Leadership:
         job = message.terms.manifest.job_id
         if self.is_dead(message.terms.manifest):
             return
+        held, giver = message.terms.closed, message.terms.master.id
+        self._context.note("offered", job, held, held + 1, peer=giver)
         if self.elections.is_running(job):
             self._offered[job] = message.terms
             return

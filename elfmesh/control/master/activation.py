@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from elfmesh.control.answers import OK, Body, respond
+from elfmesh.control.causes import NO_CAUSE
 from elfmesh.control.context import Timer
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
@@ -68,7 +69,7 @@ class Activation:
         self._epoch = term.terms.epoch
         self._applicants: dict[tuple[int, bytes], WaitingClient] = {}
         self._prepared_at: float | None = None
-        self._round = 0
+        self._round, self._cause = 0, NO_CAUSE
         self._stopped = False
         self.waits_for_roster = True
 
@@ -114,7 +115,10 @@ class Activation:
         """Multicast a new roster, and then send it to the members that did not acknowledge."""
         self._round = 0
         terms = self._term.terms
-        self._context.publish(terms.manifest.job_id, Roster(terms), PUBLISH_S, self._answered)
+        job, first = terms.manifest.job_id, max(terms.closed, terms.effective)
+        self._context.note("roster", job, first, first + 1, f"version {terms.version}")
+        self._cause = self._context.causes.here
+        self._context.publish(job, Roster(terms), PUBLISH_S, self._answered)
 
     def _answered(self, done: PublishDone | None) -> None:
         if done is not None:
@@ -138,6 +142,7 @@ class Activation:
         if not silent or self._stopped:
             return
         terms = self._term.terms
+        self._context.causes.follow(*self._cause)
         for entry in silent[:DIRECT_MAX]:
             self._context.send(entry.contact, Roster(terms))
         if self._round < len(REPEAT_S):

@@ -98,7 +98,9 @@ class JobMembers:
         entry = self._book.entry(message.number)
         if entry is None:
             return
-        if message.frontier <= self._term.committer.closed:
+        if message.frontier <= (closed := self._term.committer.closed):
+            about = (message.job, message.frontier - 1, closed)
+            self._context.note("watermark", *about, peer=entry.contact.id)
             self._context.send(entry.contact, self._term.trees.watermark())
         else:
             self._term.collection.reported(message.number, message.frontier)

@@ -99,6 +99,7 @@ class JobTrees:
         if self._job not in self._context.roots:
             self.watermark_soon()
             return
+        self._context.note("watermark", self._job, self._announced, watermark.closed)
         self._announced = watermark.closed
         self._term.book.forget_below(watermark.closed)
         self._context.emit(Release(self._job, watermark.closed, self._epoch))

@@ -151,7 +151,8 @@ class Member:
         """
         if (terms.epoch, terms.version) < (self.epoch, self.version) or terms == self.terms:
             return self._acknowledgement()
-        new_term = terms.epoch > self.epoch
+        new_term, first = terms.epoch > self.epoch, max(terms.closed, terms.effective)
+        self._context.note("roster", self.job, first, first + 1, f"version {terms.version}")
         self.requests.leaving |= not meant
         self.master, self.terms = terms.master, terms
         self.epoch, self.version = terms.epoch, terms.version
@@ -222,6 +223,8 @@ class Member:
         return RosterAck(self.job, self.epoch, self.version, self.entry.number)
 
     def on_watermark(self, watermark: Mark) -> None:
+        before = watermark.closed - 1 if self.closed is None else self.closed
+        self._context.note("closed", self.job, before, watermark.closed)
         self._release(watermark.closed)
         if is_of_epoch(self.accounting.epoch, watermark.epoch):
             about = (watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)

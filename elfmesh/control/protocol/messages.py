@@ -27,7 +27,7 @@ from elfmesh.control.protocol import (
     messages_versions,
 )
 from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
-from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
+from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
 
 HOPS_MAX = 3
@@ -143,7 +143,7 @@ class Leaving(Message, frozen=True, tag="ctl.leaving"):
     frontier: Index
 
 
-class Roster(Message, frozen=True, tag="ctl.roster"):
+class Roster(Caused, frozen=True, tag="ctl.roster"):
     """The master's terms, multicast to the members or sent to one member."""
 
     terms: Terms
@@ -158,7 +158,7 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
     number: Count
 
 
-class Mark(Message, frozen=True, tag="ctl.mark"):
+class Mark(Caused, frozen=True, tag="ctl.mark"):
     """Closed watermark, multicast to the members: all intervals below `closed` are closed.
 
     `lacks` lists the missing members and `revised` the revisions above 1, for the intervals from

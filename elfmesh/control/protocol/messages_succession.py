@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.machine import Count, Id, Index, Message
+from elfmesh.machine import Caused, Count, Id, Index, Message
 
 
 class Inquire(Message, frozen=True, tag="ctl.inquire"):
@@ -85,7 +85,7 @@ class Page(Message, frozen=True, tag="ctl.page"):
     part: bytes = b""
 
 
-class Handover(Message, frozen=True, tag="ctl.handover"):
+class Handover(Caused, frozen=True, tag="ctl.handover"):
     """Old root of a job's tree to the new one: lead the job; the old master has stopped closing intervals."""
 
     terms: Terms

@@ -76,7 +76,8 @@ def test_members_that_the_multicast_has_not_reached_are_sent_the_roster_in_growi
     term.context.roots[JOB] = None
     activation.spread()
     term.done((b"", pack(ack(0))), (b"", b"damaged"))
-    direct = [(entry(1).contact, Roster(term.terms))]
+    cause = term.context.causes.of({JOB}, max(term.terms.closed, term.terms.effective))[-1].name
+    direct = [(entry(1).contact, Roster(term.terms, cause=cause))]
     assert term.take() == direct
     for pause in REPEAT_S:
         term.run(pause / 2)

@@ -125,7 +125,8 @@ def test_a_master_that_ends_the_job_changes_no_roster() -> None:
 def test_a_member_that_has_missed_a_watermark_gets_it_and_the_frontier_of_another_is_noted() -> None:
     rig = Rig()
     rig.members.on_waiting(Waiting(JOB, 1, 0, CLOSED))
-    assert rig.term.take() == [(other(10), MARK)]
+    (step,) = rig.term.context.causes.of({JOB}, CLOSED - 1)
+    assert (step.kind, rig.term.take()) == ("watermark", [(other(10), replace(MARK, cause=step.name))])
     rig.members.on_waiting(Waiting(JOB, 1, 1, CLOSED + 5))
     rig.members.on_waiting(Waiting(JOB, 1, 99, CLOSED + 5))
     assert (rig.term.take(), rig.term.reported) == ([], [(1, CLOSED + 5)])
