@@ -40,6 +40,9 @@ docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a bro
 # Files of tests side by side: one process more than there are cores, because many tests wait for agents; at most 4.
 PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 
+# Each of some hundred processes, and each collection of tests, would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 test: $(NATIVE) ## every check, the long ones in their short version (15 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
