@@ -29,8 +29,9 @@ ms."""
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 """Arrow's own memory pool keeps freed memory, which makes the process 20 MB larger."""
 
-WITHOUT_PANDAS = ("agent", "run")
-"""Commands that never use pandas. The other commands may start Spark, which requires it."""
+WITH_PANDAS = ("demo", "diff", "program", "publish", "spark")
+"""Commands that may use pandas: they start Spark, which requires it, run a user's program, or read a table.
+In the other commands, Arrow would load it, which takes longer than the rest of `elf apply`."""
 
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
@@ -281,7 +282,7 @@ def completion_command(shell: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `elf` script. Always raises SystemExit."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] in WITHOUT_PANDAS:
+    if given and given[0] not in WITH_PANDAS:
         hide("pandas")
     raise SystemExit(run(arguments))
 

@@ -52,6 +52,19 @@ def test_a_run_over_files_loads_nothing_of_the_network(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "a\n-\n1\n"), done.stderr
 
 
+def test_a_command_that_reads_a_job_loads_no_pandas(tmp_path: Path) -> None:
+    job = tmp_path / "job.elfql"
+    job.write_text("CREATE JOB a.b EVERY '1 s' AS SELECT k, count(*) AS n FROM log GROUP BY k\n")
+    code = (
+        "import sys; from elfmesh.cli import entry\n"
+        "try: entry.main(['validate', sys.argv[1]])\n"
+        "except SystemExit as end: sys.exit(end.code or int('pandas' in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, job], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(cli.WITH_PANDAS) <= cli.COMMANDS.keys()
+
+
 @pytest.mark.parametrize(("lines", "code"), [("no\nneither\n", 65), ("no\n{}\n", 0), ("", 0)])
 def test_a_log_of_which_nothing_can_be_used_is_bad_data_also_when_quiet(
     tmp_path: Path, lines: str, code: int
