@@ -12,8 +12,8 @@ from pathlib import Path
 from elfmesh.cli.host.local_agents import says_something
 from tests.chaos.logs import NAME
 from tests.chaos.proxy import FaultProxy
-from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import Agent
+from tests.e2e.zygote import Zygote
 from tests.ports import reserve
 
 UP, STARTING, STOPPED, DOWN = "up", "starting", "stopped", "down"

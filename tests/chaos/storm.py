@@ -20,8 +20,8 @@ from tests.chaos.observer import GONE, Observer
 from tests.chaos.process import DOWN, START_S, STARTING, STOPPED, UP, Victim
 from tests.chaos.proxy import FaultProxy, Link
 from tests.chaos.verify import IDS, SETTLED_FILE, SUMS
-from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import eventually
+from tests.e2e.zygote import Zygote
 
 CLAUSES = "LATENESS '500 ms' DEADLINE '1 s' HORIZON '{horizon_s:g} s'"
 JOBS = {

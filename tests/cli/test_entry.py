@@ -12,16 +12,7 @@ import pytest
 import elfmesh
 from elfmesh.cli import entry as cli
 from elfmesh.errors import ElfError, QueryError, Unreachable
-
-
-def elf(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "elfmesh.agent", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **env},
-    )
+from tests.e2e.zygote import elf
 
 
 def test_help_and_version_load_nothing_heavy() -> None:
@@ -301,7 +292,9 @@ def test_a_wrong_option_of_run_is_wrong_usage(tmp_path: Path, words: tuple[str, 
 def test_a_wrong_choice_in_the_environment_is_bad_configuration(tmp_path: Path, name: str) -> None:
     log = tmp_path / "log"
     log.write_text('{"a":1}\n')
-    done = elf("run", "SELECT count(*) FROM log", str(log), **{name: "fast"})
+    command = [sys.executable, "-m", "elfmesh.agent", "run", "SELECT count(*) FROM log", str(log)]
+    variables = {**os.environ, name: "fast"}  # read by an import
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
     assert done.returncode == 78
     assert name in done.stderr
 

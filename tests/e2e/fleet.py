@@ -5,7 +5,6 @@ Every agent is a process with ports (`ports`) and a directory of its own; whatev
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import signal
@@ -15,25 +14,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
-from elfmesh.agent.runtime import engine
 from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
 from elfmesh.cli.host.local_agents import says_something
-from tests.chaos.zygote import Zygote
+from tests.e2e.zygote import zygote
 from tests.patience import PATIENCE_S
 from tests.ports import reserve
-
-
-@cache
-def zygote() -> Zygote:
-    """The one of this process, which ends with it."""
-    made = Zygote(engine.NEEDED)
-    atexit.register(made.close)
-    return made
 
 
 class Running(Protocol):
@@ -83,13 +72,13 @@ class Agent:
     def start(self, join: Sequence[str] = ()) -> None:
         """Start without waiting; a restart takes the same ports, which no other process gets meanwhile.
 
-        An agent without variables of its own is forked by a zygote: imports are most of what a start costs.
+        A zygote forks it, because imports are most of what a start costs, unless it is of another release.
         """
         env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"} | self.environment
         self.began = time.monotonic()
         command = self.command(join)
         with (self.directory / "stderr").open("ab") as stderr:
-            if self.cold or self.environment or sys.platform != "linux":
+            if self.cold or "PYTHONPATH" in self.environment or sys.platform != "linux":
                 self.process = subprocess.Popen(
                     command, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, env=env
                 )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.fleet import Fleet
+from tests.e2e.zygote import elf
 
 
 def oracle(paths: list[Path], query: str) -> dict[int, dict[str, Any]]:
     """What `elf run` says over the files, by interval."""
     text = query.split(" AS ", 1)[1]
-    command = [sys.executable, "-m", "elfmesh.agent", "run", text, *map(str, paths), "-o", "json"]
-    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=False)
+    done = elf("run", text, *paths, "-o", "json", "--format", "json")
     assert done.returncode == 0, done.stderr
     return by_index([json.loads(line) for line in done.stdout.splitlines()])
 

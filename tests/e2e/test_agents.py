@@ -18,6 +18,7 @@ import pytest
 from elfmesh import connect
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, by_index, oracle, written
+from tests.e2e.zygote import elf
 from tests.exhaustive import few
 from tests.patience import PATIENCE_S
 
@@ -105,18 +106,7 @@ def tamper(path: Path) -> None:
 
 def verify(agent: Agent, job: str, interval: int) -> tuple[int, str]:
     """What `elf verify` says of a closed interval."""
-    command = [
-        sys.executable,
-        "-m",
-        "elfmesh.agent",
-        "verify",
-        job,
-        "--interval",
-        str(interval),
-        "-o",
-        "json",
-    ]
-    done = subprocess.run([*command, "--api", agent.api], capture_output=True, text=True, check=False)
+    done = elf("verify", job, "--interval", interval, "-o", "json", "--api", agent.api)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)["state"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,22 +19,12 @@ from elfmesh.cli.host.local_agents import says_something
 from elfmesh.errors import ElfError, Unreachable
 from tests.api.identity.certs import issued
 from tests.e2e.fleet import Agent, Fleet
+from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB shop.top EVERY '10 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
 LINES = 40
-
-
-def elf(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "elfmesh.agent", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env={**os.environ, **environment},
-    )
 
 
 def member(fleet: Fleet, number: int, *extra: str) -> Agent:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.errors import QueryError
+from tests.e2e.zygote import elf
 
 LINES: list[dict[str, Any]] = [
     {"ts": f"2015-05-17T10:{at // 60:02}:{at % 60:02}Z", "u": at % 5, "n": at % 7} for at in range(180)
@@ -22,8 +22,7 @@ FIRST = "CREATE JOB shop.per_user EVERY '10 s' AS SELECT u, sum(n) AS n FROM c G
 def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "jobs.elfql").write_text(text)
     (tmp_path / "c.log").write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    command = [sys.executable, "-m", "elfmesh.agent", "run", "-f", "jobs.elfql", "-o", "json", "c.log"]
-    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    return elf("run", "-f", tmp_path / "jobs.elfql", "-o", "json", tmp_path / "c.log")
 
 
 def last_job(done: subprocess.CompletedProcess[str]) -> list[list[dict[str, Any]]]:

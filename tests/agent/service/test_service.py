@@ -17,6 +17,8 @@ import pytest
 
 from elfmesh.api.client.client import Client
 from tests.agent.service.listener import Fields, Listener
+from tests.e2e.fleet import Running
+from tests.e2e.zygote import elf, zygote
 from tests.patience import PATIENCE_S
 
 JOB = "CREATE JOB ops.live AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)"
@@ -33,7 +35,7 @@ class Started:
         self.log = directory / "log.ndjson"
         self.log.write_text('{"ts": 1700000000}\n')
         self.config = directory / "agent.toml"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Running | None = None
         self.configure()
 
     def configure(self, extra: str = "") -> None:
@@ -47,10 +49,7 @@ class Started:
         if watchdog_s:
             env["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
         with (self.directory / "stderr").open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "elfmesh.agent", "agent", "-c", str(self.config), *words],
-                env=env, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            self.process = zygote().start(["agent", "-c", str(self.config), *words], env, stderr.fileno(), 0)
 
     def ready(self) -> Fields:
         return self.manager.until(lambda fields: "READY" in fields)
@@ -61,8 +60,7 @@ class Started:
         return ready["STATUS"].removeprefix("api ")
 
     def elf(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", self.api]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        return elf(*words, "--api", self.api)
 
     def apply(self, text: str = JOB) -> subprocess.Popen[bytes]:
         """Submit a job, in a process that may never be answered."""

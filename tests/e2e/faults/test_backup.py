@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e import zygote
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import by_index, oracle
 from tests.e2e.test_agents import append, close, records
@@ -27,8 +26,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def elf(*words: object) -> str:
-    command = [sys.executable, "-m", "elfmesh.agent", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = zygote.elf(*words)
     assert done.returncode == 0, done.stderr
     return done.stderr
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, oracle
+from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
 
 
@@ -19,8 +18,8 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
             eventually(lambda: len(fleet[0].results("e2e/live")) >= 2, what="the first results")
             master = fleet[0].get("/v1/jobs/e2e/live")["master"]
             leaver = next(agent for agent in fleet if agent.name != master)
-            command = [sys.executable, "-m", "elfmesh.agent", "leave", "--api", leaver.api]
-            reported = subprocess.run(command, capture_output=True, text=True, check=True)
+            reported = elf("leave", "--api", leaver.api)
+            assert reported.returncode == 0, reported.stderr
             assert reported.stdout == f"{leaver.name} has left 1 job and stops\n"
             assert leaver.process is not None
             assert leaver.process.wait(PATIENCE_S) == 0

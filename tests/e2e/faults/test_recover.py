@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from elfmesh.control.jobs.register_value import GENERATION_BITS
+from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
 
 TEXT = """CREATE JOB e2e.kept DEADLINE '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n
@@ -17,8 +17,7 @@ FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
 
 
 def elf(agent: Agent, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", agent.api]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return zygote.elf(*words, "--api", agent.api)
 
 
 def recovery_of(agent: Agent) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index, oracle
 from tests.e2e.test_agents import append, close, records
@@ -29,11 +28,8 @@ def fleets(tmp_path: Path) -> Iterator[tuple[Fleet, Fleet]]:
 
 def elf(fleet: Fleet, *words: object, code: int = 0) -> tuple[str, str]:
     token = fleet[0].directory / "data" / "api.token"
-    command = [sys.executable, "-m", "elfmesh.agent", *map(str, words)]
-    command += (
-        ["--api", fleet[0].api, "--token-file", str(token)] if words[1] in ("create", "restore") else []
-    )
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    of = ["--api", fleet[0].api, "--token-file", token] if words[1] in ("create", "restore") else []
+    done = zygote.elf(*words, *of)
     assert done.returncode == code, (done.returncode, done.stderr)
     return done.stdout, done.stderr
 

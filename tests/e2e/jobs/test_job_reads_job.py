@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index
 from tests.e2e.test_agents import verify
+from tests.e2e.zygote import elf
 
 PER_USER = """CREATE JOB shop.per_user EVERY '5 s' HORIZON '60 s' ON STRAGGLER WAIT AS
 SELECT id, sum(v) AS v, avg(v) AS mean, max(k) AS k, CAST(sum(v) AS DECIMAL(12, 2)) / 3 AS third
@@ -54,9 +53,8 @@ def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int) ->
 def oracle(root: Path, job: str, column: str) -> dict[int, dict[str, Any]]:
     """What one process says of the second job of a file with both, but for the end of the logs."""
     (root / "jobs.elfql").write_text(f"{PER_USER};\n{job};\n")
-    command = [sys.executable, "-m", "elfmesh.agent", "run", "-f", str(root / "jobs.elfql"), "-o", "json"]
-    command += ["--stream", f"clicks={root}/agent-*/clicks.log,format=json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    streams = ["--stream", f"clicks={root}/agent-*/clicks.log,format=json"]
+    done = elf("run", "-f", root / "jobs.elfql", "-o", "json", *streams)
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines()]
     second = by_index([each for each in results if column in (each["rows"] or [{}])[0]])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from elfmesh.spark_bridge.joblog import JobLog
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index, oracle
+from tests.e2e.zygote import elf
 
 JOB = "e2e/late"
 TEXT = """CREATE JOB e2e.late DEADLINE '1 s' HORIZON '300 s' ON STRAGGLER CORRECT AS SELECT k,
@@ -46,8 +45,7 @@ def shown(agent: Agent) -> dict[str, Any] | None:
 
 def notified(agent: Agent, state: str) -> list[dict[str, Any]]:
     """What `elf results` says of the interval."""
-    command = [sys.executable, "-m", "elfmesh.agent", "results", JOB, "--state", state, "-o", "json"]
-    done = subprocess.run([*command, "--api", agent.api], capture_output=True, text=True, check=False)
+    done = elf("results", JOB, "--state", state, "-o", "json", "--api", agent.api)
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines()]
     return [each for each in results if each["interval"]["start"] == START]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import by_index
 from tests.e2e.test_agents import verify
+from tests.e2e.zygote import elf
 
 OPTIONS = ",format=json,idle=1 h"
 STREAMS = {0: ("clicks", "paid"), 1: ("clicks",), 2: ("paid",)}
@@ -97,11 +96,11 @@ def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int) ->
 
 
 def oracle(root: Path, text: str) -> dict[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "elfmesh.agent", "run", text, "-o", "json"]
+    command = ["run", text, "-o", "json"]
     for stream in ("clicks", "paid"):
         command += ["--stream", f"{stream}={root}/agent-*/{stream}.log,format=json"]
     command += ["--lookup", f"names={root}/names.csv,format=csv"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = elf(*command)
     assert done.returncode == 0, done.stderr
     results = by_index([json.loads(line) for line in done.stdout.splitlines()])
     newest = max(results)

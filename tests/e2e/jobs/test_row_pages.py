@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from elfmesh import connect
 from elfmesh.api.identity.bearer import TOKEN_FILE
 from elfmesh.api.line_parts import whole
+from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index, oracle
 
@@ -91,11 +91,8 @@ def expected(fleet: Fleet) -> dict[int, dict[str, Any]]:
 
 
 def run(agent: Agent, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "elfmesh.agent", *words, "--api", agent.api],
-        capture_output=True, text=True, check=False,
-        env={"PATH": "", "ELF_TOKEN_FILE": str(agent.directory / "data" / TOKEN_FILE)},
-    )  # fmt: skip
+    token = str(agent.directory / "data" / TOKEN_FILE)
+    return zygote.elf(*words, "--api", agent.api, ELF_TOKEN_FILE=token)
 
 
 def elf(agent: Agent, *words: str) -> str:

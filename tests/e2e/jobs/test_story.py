@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import LIVE, Traffic
+from tests.e2e.zygote import elf
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def why(agent: Agent, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "elfmesh.agent", "why", *arguments, "--api", agent.api]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return elf("why", *arguments, "--api", agent.api)
 
 
 def test_any_agent_tells_how_an_interval_was_sealed_collected_accepted_and_published(fleet: Fleet) -> None:

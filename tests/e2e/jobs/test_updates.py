@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic, by_index, oracle
 from tests.exhaustive import few
@@ -41,10 +42,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
 
 
 def elf(agent: Agent, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", agent.api]
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = zygote.elf(*words, "--api", agent.api, stdin=stdin)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

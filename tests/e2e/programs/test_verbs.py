@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import zygote
 from tests.e2e.fleet import Fleet, eventually
 from tests.patience import PATIENCE_S
 
@@ -35,11 +35,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 def elf(fleet: Fleet, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "elfmesh.agent", *words],
-        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-        env={**os.environ, "ELF_API": fleet[1].api, **env},
-    )  # fmt: skip
+    return zygote.elf(*words, **{"ELF_API": fleet[1].api, **env})
 
 
 def test_a_query_over_the_newest_result_is_answered_by_any_agent(fleet: Fleet) -> None:
