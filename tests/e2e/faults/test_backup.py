@@ -15,7 +15,7 @@ from tests.e2e.live import by_index, oracle
 from tests.e2e.test_agents import append, close, records
 
 AGENTS = 4
-JOB = """CREATE JOB e2e.kept DEADLINE '1 s' HORIZON '2 s' AS SELECT k, count(*) AS n, sum(v) AS s
+JOB = """CREATE JOB e2e.kept DEADLINE '1 s' AS SELECT k, count(*) AS n, sum(v) AS s
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY k"""
 
 

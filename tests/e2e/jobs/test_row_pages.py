@@ -22,7 +22,7 @@ from tests.e2e.live import by_index, oracle
 
 ROOT = Path(__file__).parents[3]
 KEYS, INTERVALS = 300, 4
-JOB = """CREATE JOB e2e.words HORIZON '2 s' AS SELECT w, count(*) AS n, sum(v) AS s
+JOB = """CREATE JOB e2e.words AS SELECT w, count(*) AS n, sum(v) AS s
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), w ORDER BY n DESC, w"""
 MANY = """CREATE JOB e2e.many HORIZON '60 s' AS SELECT w, count(*) AS n
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), w ORDER BY n DESC, w"""
