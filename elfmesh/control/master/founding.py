@@ -134,11 +134,21 @@ class Founding:
         if first:
             self._gathered_by = self._context.now + FOUNDING_S_MAX
             self.arrived()
-        if self._term.book.add(message.participants, start):
+        if self._numbers_founders() and self._term.book.add(message.participants, start):
             self.arrived()
             self._term.changed()
         self.prepared()
         self._closer.advance()
+
+    @safeguard("enrolled-by-itself")
+    def _numbers_founders(self) -> bool:
+        """Whether verdicts give numbers. Only founding members begin without one; the others enrol.
+
+        A verdict may be older than its agent's announcement that it leaves, and it does not name the first
+        interval of a worker, which a lost roster may have given. The roster would expect intervals that the
+        agent never contributes.
+        """
+        return self._gathering or not self._term.book.given
 
     def go_on(self) -> None:
         self.surveyed = True

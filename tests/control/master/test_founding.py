@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.founding import FOUNDING_S, FOUNDING_S_MAX, FOUNDING_YOUNG_S, GROWING_S, YOUNG_S
 from elfmesh.control.protocol.messages import Announced
 from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.election.test_drain import leads
 from tests.control.harness import World
-from tests.control.member.support import TEXT
+from tests.control.member.support import TEXT, Agent
 
 
 def test_who_asks_before_the_first_verdicts_is_a_founder_and_nobody_is_told_before() -> None:
@@ -88,3 +90,43 @@ def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_
     newcomer = world.add(3, streams={"clicks": typed})
     world.run(5.0)
     assert newcomer.workers
+
+
+def test_a_verdict_from_before_its_agent_left_gives_it_no_second_number() -> None:
+    """The roster would have the agent twice, and intervals of its first number wait a minute for it."""
+    world, leaver = leading(4)
+    master = leads(world)
+    verdicts = verdicts_of(world)
+    world.request(leaver, "leave")
+    world.run(1.0)
+    master.term.founding.announced(verdicts)
+    entries = [each for each in master.term.book.entries if each.contact.id == leaver.me.id]
+    assert [each.until is not None for each in entries] == [True]
+
+
+def test_a_verdict_gives_no_number_because_it_does_not_name_the_first_interval_of_a_worker() -> None:
+    world, _ = leading(4)
+    master, newcomer = leads(world), world.add(9)
+    verdicts = verdicts_of(world)
+    master.term.founding.announced(verdicts)
+    assert master.term.book.of(newcomer.me.id) is None
+    world.run(5.0)
+    entry = master.term.book.of(newcomer.me.id)
+    assert entry is not None, "it has enrolled"
+    assert entry.start > 1003
+
+
+def leading(agents: int) -> tuple[World, Agent]:
+    world = World(agents)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    return world, next(agent for agent in world.living if agent is not world.master())
+
+
+def verdicts_of(world: World) -> Announced:
+    """All agents that are there say that they take part."""
+    there = tuple(Participant(agent.me, f"agent-{agent.number}") for agent in world.living)
+    term = leads(world).term
+    return Announced(term.job, term.epoch, there, (), len(there), "clicks")

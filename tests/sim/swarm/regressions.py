@@ -129,6 +129,11 @@ REGRESSIONS: dict[str, str] = {
     " its number again from a later interval on: what the member had contributed below was in no bucket",
     "log-with-a-gap-between-records": "records that their log had no room for stood twice in the state log,"
     " and were put back once after a restart; their judge took them for added twice",
+    "numbered-from-before-its-worker-began": "a master that lacked the roster of its predecessor numbered a"
+    " member by a verdict, which does not name the first interval of a worker: the interval before it waited"
+    " a minute for the member",
+    "numbered-again-while-it-left": "a verdict from before its agent left arrived after it and gave the agent"
+    " a second number: it contributed under that one, and its last intervals waited a minute for the first",
 }
 
 OPEN: dict[str, str] = {}

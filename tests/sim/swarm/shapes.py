@@ -72,6 +72,14 @@ AWAY = small(
 """A member is stopped, and two masters close intervals without it."""
 
 
+LEAVING = small(
+    *(kinds.JOIN, kinds.LEAVE, kinds.ISOLATE_MASTER, kinds.PARTITION),
+    trouble_s=2.0,
+    hosts=5,
+    safety_s=80.0,
+)
+"""Members come and leave while masters that lack each other's rosters follow one another."""
+
 VOTES = small(kinds.LOST_VOTES, safety_s=90.0, trouble_s=6.0)
 """The votes of one agent rot away where they are needed."""
 ROLLBACKS = small(kinds.GOES_BACK, safety_s=90.0, trouble_s=4.0, weather=BUSY)

@@ -9,7 +9,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.member.ledger import SAME
 from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
-from tests.sim.swarm.shapes import VOTES, Shape
+from tests.sim.swarm.shapes import LEAVING, VOTES, Shape
 
 
 def _kept_behind(numbers: list[Any], new: Any) -> list[Any]:
@@ -96,5 +96,11 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-1",
         always(("annulled-below-the-first", lambda self, event: event)),
         VOTES,
+    ),
+    "enrolled-by-itself": (
+        "a member that does not found its job gets its number by its own enrolment",
+        "D-14",
+        always(("enrolled-by-itself", lambda self: True)),
+        LEAVING,
     ),
 }
