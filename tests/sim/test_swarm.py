@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.election.test_drain import (
+    test_no_interval_expects_who_has_left_by_a_second_number as second_number,
+)
 from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
@@ -97,6 +100,7 @@ NOTICED_BY = {
     "damage-once": declared_once,
     "decided-by-its-number": lost_first.test_what_went_up_before_a_roster_was_lost_is_counted_once,
     "number-of-its-epoch": number_lost,
+    "one-number-at-a-time": second_number,
     "lowered-first": lost_first.test_a_number_that_starts_earlier_than_the_one_before_decides_from_there_on,
     "refused-again": lost_first.test_what_was_refused_goes_up_again_although_the_next_term_begins_behind_it,
     "outside-when-closed": lost_first.test_what_no_record_can_have_is_open_until_its_interval_is_closed,

@@ -4,7 +4,7 @@ Owns the numbers, and which members an interval expects. Sends nothing.
 
 Invariants: a roster gives a number once. A change raises `version`. The expected members of a closed interval
 never change, because a new member starts above every reported frontier, and an evicted one ends at the first
-open interval.
+open interval. No interval expects an agent by two numbers.
 
 A master that lacks the roster of its predecessor gives numbers of that roster again. A number therefore names
 an agent only together with the epoch in which it was given. The register makes sure that a successor has the
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Participant, RosterEntry
 from elfmesh.interval_map import END, numbers
 from elfmesh.safeguards import safeguard
@@ -124,7 +125,8 @@ class RosterBook:
         """Give numbers to new members, in the order of their ids; returns whether the roster has changed.
 
         They start at interval `start`, or at the later one with which their worker has `begun` (by id),
-        because it sends no contribution to earlier intervals.
+        because it sends no contribution to earlier intervals. A former member starts where its last number
+        ends, or later.
         """
         changed = False
         for participant in sorted(participants, key=lambda each: each.contact.id):
@@ -133,6 +135,7 @@ class RosterBook:
                 number = self._free
                 self._numbers[participant.contact.id] = number
                 first = max(start, (begun or {}).get(participant.contact.id, start))
+                first = self._behind_earlier(participant.contact.id, first)
                 self._entries[number] = RosterEntry(number, participant.contact, participant.name, first)
                 changed = True
             elif known.contact != participant.contact or known.name != participant.name:
@@ -142,6 +145,15 @@ class RosterBook:
                 changed = True
         self.version += changed
         return changed
+
+    @safeguard("one-number-at-a-time")
+    def _behind_earlier(self, agent: bytes, first: int) -> int:
+        """The first interval from this one on that expects an agent by none of its earlier numbers.
+
+        An agent that leaves names its own frontier, which may be above all that a new master has seen.
+        """
+        untils = (each.until for each in self._entries.values() if each.contact.id == agent)
+        return max(first, *(each for each in untils if each is not None), FIRST)
 
     def evict(self, number: int, until: int) -> None:
         """Do not expect a member from interval `until` on."""

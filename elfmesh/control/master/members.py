@@ -70,8 +70,10 @@ class JobMembers:
         begun = {message.participant.contact.id: message.start for message in self._enrolling}
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()
-        founding = self._term.founding
-        if self._term.is_open and self._book.add(participants, founding.next_start(), begun):
+        founding, newest = self._term.founding, self._term.terms.stages[-1]
+        # The versions before may not want its labels.
+        start = max(founding.next_start(), newest.start)
+        if self._term.is_open and self._book.add(participants, start, begun):
             founding.arrived()
             founding.prepared()
             self._term.changed()

@@ -153,7 +153,8 @@ class Contributions:
         """
         if self.frontier is None:
             raise RuntimeError("a member without a number cannot contribute")
-        if self.until is not None:
+        if self.until is not None and event.stop > self.until:
+            self._refuse(max(event.start, self.until))
             event = event.within(event.start, self.until)
         self._closed_unsealed(event, self.frontier)
         if event.stop <= self.frontier:
@@ -189,7 +190,7 @@ class Contributions:
         """
         if self.frontier is not None and event.start > self.frontier:
             if self._closed is None or event.start > self._closed:
-                self._missed = event.start if self._missed is None else min(self._missed, event.start)
+                self._refuse(event.start)
                 return None
             event = replace(event, start=self.frontier)
         if self._is_behind_refused(event.start):
@@ -197,6 +198,9 @@ class Contributions:
         if self._missed is not None and event.stop > self._missed:
             self._missed = None
         return event
+
+    def _refuse(self, start: int) -> None:
+        self._missed = start if self._missed is None else min(self._missed, start)
 
     @safeguard("refused-again:range")
     def _is_behind_refused(self, start: int) -> bool:
@@ -213,8 +217,13 @@ class Contributions:
         return self._missed is not None and interval >= self._missed and not self.has(interval)
 
     def can_catch_up(self) -> bool:
-        """Whether the worker shall report the refused ranges again, because the gap is closed; true once."""
+        """Whether the worker shall report the refused ranges again, because the gap is closed; true once.
+
+        What lies behind the last interval of a number waits for the next number.
+        """
         if self._missed is None or self._closed is None or self._closed < self._missed:
+            return False
+        if self.until is not None and self.until <= self._missed:
             return False
         self._missed = None
         return True

@@ -158,11 +158,9 @@ class Member:
         self.epoch, self.version = terms.epoch, terms.version
         self.accounting.epoch = terms.epoch
         self.ledger.on_roster(terms.given_in)
-        me = self._context.me.id
-        mine = [each for each in terms.members if each.contact.id == me]
-        entry = next((each for each in reversed(mine) if each.until is None or self.requests.leaving), None)
-        joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
-        if entry is None and self.entry is not None and not self.requests.leaving:
+        had, entry = self.entry, self._entry_of(terms)
+        joined = entry is not None and (had is None or had.number != entry.number)
+        if not self.is_expected and had is not None and had.until is None and not self.requests.leaving:
             self.requests.enroll()
         self.entry = entry
         if entry is not None:
@@ -173,10 +171,27 @@ class Member:
         self._restage(terms)
         if entry is not None and (joined or new_term):
             self._begin_again(entry)
+            self._catch_up()
         while self._pending and not self._holds_back:
             self._contribute(self._pending.popleft())
         self._hold(terms.paused)
         return self._acknowledgement()
+
+    def _entry_of(self, terms: Terms) -> RosterEntry | None:
+        """The entry that names the member's first open intervals.
+
+        A former member that has come back has two: the first ends before the second begins.
+        """
+        closed = terms.closed if self.closed is None else max(self.closed, terms.closed)
+        mine = [each for each in terms.members if each.contact.id == self._context.me.id]
+        left = mine[-1] if mine and self.requests.leaving else None
+        return next((each for each in mine if each.until is None or each.until > closed), left)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the newest roster expects this agent without end."""
+        me, members = self._context.me.id, () if self.terms is None else self.terms.members
+        return any(each.contact.id == me and each.until is None for each in members)
 
     def _restage(self, terms: Terms) -> None:
         at = differs_at(self.stages, terms.stages, FIRST if self.closed is None else self.closed)
@@ -220,7 +235,9 @@ class Member:
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
             return None
-        return RosterAck(self.job, self.epoch, self.version, self.entry.number)
+        me, members = self._context.me.id, () if self.terms is None else self.terms.members
+        newest = max((each.number for each in members if each.contact.id == me), default=self.entry.number)
+        return RosterAck(self.job, self.epoch, self.version, newest)
 
     def on_watermark(self, watermark: Mark) -> None:
         before = watermark.closed - 1 if self.closed is None else self.closed
@@ -243,8 +260,19 @@ class Member:
         for tree in self.manifest.trees:
             self._context.emit(Release(tree, closed, self.epoch))
         self._freed()
+        self._go_on_by_next_number()
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         if self.contributions.can_catch_up():
             self._start_worker()
+
+    def _go_on_by_next_number(self) -> None:
+        """The last interval of a number is closed: the next number begins, if the member has one."""
+        entry = None if self.terms is None else self._entry_of(self.terms)
+        if entry is not None and self.entry is not None and entry.number != self.entry.number:
+            self.entry, self.contributions.until = entry, entry.until
+            self._begin_again(entry)
 
     def _settle_closed(self) -> None:
         for done in self.contributions.release(self.closed) if self.closed is not None else ():

@@ -146,8 +146,13 @@ class MemberHost:
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return None
+        is_wanted_again = meant and member.job in self._parting
         ack = member.on_roster(terms, meant=meant)
-        if not meant and member.job not in self._parting:
+        if is_wanted_again:
+            del self._parting[member.job]
+            if self._leaving is None:
+                member.requests.stay()
+        elif not meant and member.job not in self._parting:
             self._parting[member.job] = None
             member.requests.leave()
             self._part(member)
@@ -155,8 +160,10 @@ class MemberHost:
 
     def _part(self, member: Member) -> None:
         """End a job at the interval that its roster names, unless its labels are ours again meanwhile."""
-        if self.members.get(member.job) is not member or self._meant(member.manifest):
-            self._parting.pop(member.job, None)
+        if member.job not in self._parting:
+            return
+        if self.members.get(member.job) is not member:
+            del self._parting[member.job]
         elif member.has_left:
             self._end(member.job, member.manifest.incarnation)
             del self._stopped[member.job, member.manifest.incarnation]  # its labels may come back

@@ -2,18 +2,18 @@
 
 Owns when these requests are sent, and sent again. The member itself takes the roster that answers them.
 
-Invariants: a member without a number asks for one until it has one; a member that leaves asks only for its
-last interval, until nothing is expected of it (D-14).
+Invariants: a member that no roster expects without end asks for a number until one does; a member that
+leaves asks only for its last interval, until nothing is expected of it (D-14).
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from elfmesh.control.context import Context
+from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant, RosterEntry
+from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.protocol.messages import Enroll, Leaving
 from elfmesh.machine import Contact
 
@@ -34,14 +34,17 @@ class RosterApplicant(Protocol):
         master: the agent that leads the job, as far as the member knows.
         epoch: of the newest roster.
         version: of the newest roster.
-        entry: the entry of the member on that roster, None if it has none.
     """
 
     manifest: Manifest
     master: Contact
     epoch: int
     version: int
-    entry: RosterEntry | None
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the newest roster expects the member without end."""
+        ...
 
     @property
     def begun(self) -> int:
@@ -73,6 +76,7 @@ class RosterRequests:
     def __init__(self, context: Context, member: RosterApplicant) -> None:
         self._context, self._member = context, member
         self.leaving, self._stopped, self._by_route = False, False, True
+        self._leaving_again: Timer | None = None
 
     def begin(self) -> None:
         self._context.after(ENROLL_S, self._enroll_again)
@@ -111,14 +115,23 @@ class RosterRequests:
         else:
             self._context.send(self._member.master, leaving)
         self._by_route = not self._by_route
-        self._context.after(self._context.jittered(LEAVE_AGAIN_S), self.leave)
+        self._leaving_again = self._context.after(self._context.jittered(LEAVE_AGAIN_S), self.leave)
+
+    def stay(self) -> None:
+        """A version wants the member again: it ends at its last interval, and gets a number behind it."""
+        self.leaving = False
+        if self._leaving_again is not None:
+            self._leaving_again.cancel()
+        self.enroll()
+        self._context.after(ENROLL_S, self._enroll_again)
 
     def _enroll_again(self) -> None:
-        if not self._stopped and self._member.entry is None and not self.leaving:
+        if not self._stopped and not self._member.is_expected and not self.leaving:
             self._context.route(self._member.manifest.job_id, self.enrolment())
             self._context.after(self._context.jittered(ENROLL_S), self._enroll_again)
 
     def _check(self) -> None:
-        if not self._stopped and not self.leaving:
-            self._context.route(self._member.manifest.job_id, self.enrolment())
+        if not self._stopped:
+            if not self.leaving:
+                self._context.route(self._member.manifest.job_id, self.enrolment())
             self._context.after(self._context.jittered(CHECK_S), self._check)

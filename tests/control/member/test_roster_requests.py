@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant, RosterEntry
+from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.member.roster_requests import CHECK_S, ENROLL_S, LEAVE_AGAIN_S, RosterRequests
 from elfmesh.control.protocol.messages import Enroll, Leaving, unpack
 from elfmesh.machine import Contact, Effect, Message, Send
@@ -22,7 +22,7 @@ class Applicant:
     def __init__(self) -> None:
         self.manifest, self.master = MANIFEST, A
         self.epoch, self.version, self.begun = 3, 5, 40
-        self.entry: RosterEntry | None = None
+        self.is_expected = False
         self.frontier: int | None = None
         self.has_left = False
 
@@ -35,7 +35,7 @@ class Rig:
         self.requests = RosterRequests(self.context, self.member)
 
     def number(self) -> None:
-        self.member.entry = RosterEntry(0, self.context.me, "m")
+        self.member.is_expected = True
 
     def requested(self, until: float) -> list[tuple[str, Message]]:
         """What is routed to the job, or sent to its master, until then."""

@@ -323,6 +323,37 @@ def test_labels_change_in_place() -> None:
     assert world[3].workers
 
 
+def test_members_whose_labels_are_wanted_again_before_they_have_left_come_back() -> None:
+    """Each of their intervals expects them by one number, and they contribute to all of them."""
+    world = World()
+    for number in range(4):
+        world.add(number, labels={"role": "web" if number < 3 else "api", "zone": f"z{number % 2}"})
+    world.run(2.0)
+    fill(world, intervals=12)
+    web, zone = (
+        TEXT.replace("FROM clicks", f"FROM clicks ON ({each})") for each in ("role = 'web'", "zone = 'z1'")
+    )
+    world.apply(world[0], web)
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    firsts = []
+    for text in (zone, web):
+        firsts.append(world.apply(world[0], text).body["effective_interval"])
+        world.run(1.0)
+    for intervals in range(3, 13):
+        world.seal_all(BASE + intervals * SLIDE)
+        world.run(2.0)
+    records = world.results(world[0])
+    assert [record.index for record, _ in records] == list(range(1000, 1012))
+    assert firsts[0] < firsts[1] < 1010
+    for record, rows in records:
+        numbers = [1, 3] if firsts[0] <= record.index < firsts[1] else [0, 1, 2]
+        counts: Counter[str] = Counter()
+        for number in numbers:
+            counts.update(key for at, key in world[number].logs["clicks"] if at // SLIDE == record.index)
+        assert (record.state, record.agents_expected, rows) == ("FINAL", len(numbers), rows_of(counts))
+
+
 def test_empty_begins_a_new_batch_at_one_boundary() -> None:
     world = running()
     reply = world.ask(world[1], "empty", JOB)

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "outside-when-closed": LOST,
     "annulled-corrections": LOST,
     "annulled-below-the-first": LOST,
+    "one-number-at-a-time": "tests/control/election/test_drain.py",
 }
 """Stories that are too rare for seeds: a roster is lost, or a version is taken back, while a member joins."""
 
@@ -96,6 +97,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-1",
         always(("annulled-below-the-first", lambda self, event: event)),
         VOTES,
+    ),
+    "one-number-at-a-time": (
+        "no interval expects an agent by two numbers",
+        "D-14",
+        always(("one-number-at-a-time", lambda self, agent, first: first)),
+        LEAVING,
     ),
     "enrolled-by-itself": (
         "a member that does not found its job gets its number by its own enrolment",
