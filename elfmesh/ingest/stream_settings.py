@@ -14,6 +14,7 @@ from elfmesh.errors import ConfigError, UsageError
 from elfmesh.ingest.archive_settings import ArchiveConfig, check_archive
 from elfmesh.ingest.inputs.address import parse_listen
 from elfmesh.ingest.inputs.kafka_config import KafkaInput, check_kafka
+from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, parse_size
 
 SPOOL_BYTES_MIN = 64_000_000
@@ -21,7 +22,11 @@ SPOOL_BYTES_MIN = 64_000_000
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
 _LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
-_STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts|timezone|multiline|multiline_timeout|spool)=)")
+_OPTIONS = ("format", "read_from", "idle", "ts", "timezone", "multiline", "multiline_timeout", "spool")
+_FREE = ("format", "multiline")
+"""Options whose values may contain a comma, a name and an equals sign."""
+_STREAM_OPTION = re.compile(rf"(?<!\\),(?=(?:{'|'.join(_OPTIONS)})=)")
+_ANY_OPTION = re.compile(r"(?<!\\),([A-Za-z_]\w*)=")
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +87,9 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, str]]:
-    """Parse the name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
+    r"""Parse the name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
+
+    `\,` is a comma of the path.
 
     Raises:
         UsageError: The text does not have this form. `check_stream` checks the values.
@@ -91,11 +98,22 @@ def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, st
     name, equals, path = head.partition("=")
     if not equals or not path:
         raise UsageError(f"{text!r} is not NAME=PATH", where=option, hint=f"Write {option} NAME=PATH.")
-    settings = {"listen" if _LISTEN.match(path) else "path": path}
-    for option in options:
-        key, _, value = option.partition("=")
+    _refuse_unknown(path, option)
+    settings = {"listen" if _LISTEN.match(path) else "path": path.replace("\\,", ",")}
+    for given in options:
+        key, _, value = given.partition("=")
+        if key not in _FREE:
+            _refuse_unknown(value, option)
         settings[key] = value
     return name, settings
+
+
+def _refuse_unknown(text: str, option: str) -> None:
+    unknown = _ANY_OPTION.search(text)
+    if unknown is not None:
+        known = suggest(unknown[1], _OPTIONS) or f"The options are {', '.join(_OPTIONS)}."
+        hint = rf"{known} Write \, for a comma of the path."
+        raise UsageError(f"{unknown[1]} is not an option", where=option, hint=hint)
 
 
 def check_stream(stream: StreamConfig, where: str) -> None:

@@ -20,6 +20,9 @@ from elfmesh.ingest.stream_settings import StreamConfig, check_stream, parse_str
         ("a=udp://h:1,idle=3 s", ("a", {"listen": "udp://h:1", "idle": "3 s"})),
         ("a=program://n/p", ("a", {"listen": "program://n/p"})),
         ("a=/x,format=csv:b,c=d,ts=b", ("a", {"path": "/x", "format": "csv:b,c=d", "ts": "b"})),
+        (r"a=/x\,y=z\,v,format=json", ("a", {"path": "/x,y=z,v", "format": "json"})),
+        (r"a=/x\,format=json", ("a", {"path": "/x,format=json"})),
+        (r"a=/x\d,multiline=start:a,b=c", ("a", {"path": r"/x\d", "multiline": "start:a,b=c"})),
     ],
 )
 def test_a_stream_on_the_command_line(text: str, expected: tuple[str, dict[str, str]]) -> None:
@@ -31,6 +34,23 @@ def test_what_is_no_name_and_path_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not NAME=PATH") as caught:
         parse_stream(text, "--tail")
     assert caught.value.hint == "Write --tail NAME=PATH."
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown", "hint"),
+    [
+        ("a=x,colour=red", "colour", "The options are format, read_from, "),
+        ("a=x,formt=json", "formt", "Did you mean format?"),
+        ("a=x,idle=1 s,year=2020,ts=b", "year", "The options are format, read_from, "),
+        ("a=udp://h:1,Format=json", "Format", "Did you mean format?"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_no_part_of_the_path(text: str, unknown: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_stream(text, "--lookup")
+    assert (caught.value.message, caught.value.where) == (f"{unknown} is not an option", "--lookup")
+    assert hint in caught.value.hint
+    assert r"Write \, for a comma of the path." in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from elfmesh.ingest.stream_settings import parse_stream
     "streams",
     multiple=True,
     metavar="NAME=PATH[,format=F][,read_from=R][,idle=D][,ts=FIELD]",
-    help="Log to read; repeatable. R is beginning or end.",
+    help="Log to read; repeatable. R is beginning or end. Write \\, for a comma of PATH.",
 )
 @click.option(
     "--lookup",

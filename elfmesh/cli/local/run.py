@@ -78,7 +78,10 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     "streams",
     multiple=True,
     metavar="NAME=PATH[,format=F]",
-    help="Log files of a stream that the query names; repeatable. It replaces the LOG arguments.",
+    help=(
+        "Log files of a stream that the query names; repeatable. It replaces the LOG arguments. "
+        "Write \\, for a comma of PATH."
+    ),
 )
 @click.option(
     "--lookup",
