@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any
 from elfmesh.version import VERSION
 
 if TYPE_CHECKING:
+    from elfmesh.api import coordination as coordination
     from elfmesh.api.client.asyncio import AsyncClient as AsyncClient
     from elfmesh.api.client.client import connect as connect
     from elfmesh.api.client.job import Job as Job
     from elfmesh.local.embedded import run as run
 
 __version__ = VERSION
-__all__ = ["AsyncClient", "Job", "__version__", "connect", "run"]
+__all__ = ["AsyncClient", "Job", "__version__", "connect", "coordination", "run"]
 
 _LAZY = {
     "run": "elfmesh.local.embedded",
     "connect": "elfmesh.api.client.client",
     "AsyncClient": "elfmesh.api.client.asyncio",
     "Job": "elfmesh.api.client.job",
+    "coordination": "elfmesh.api.coordination",
 }
 
 
@@ -35,4 +37,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    module = importlib.import_module(_LAZY[name])
+    return module if module.__name__.endswith(f".{name}") else getattr(module, name)

@@ -89,6 +89,7 @@ FROZEN = {
     "Mark": "a label of the metrics of messages",
 }
 SHARED = {
+    "Analysis",
     "Context",
     "Difference",
     "HotTable",

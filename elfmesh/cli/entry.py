@@ -98,6 +98,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.cli.local.explain:explain_command",
         "Show the plan of a query before it runs.",
     ),
+    "blazes": (
+        "elfmesh.cli.local.blazes:blazes_command",
+        "Show which outputs of a dataflow can differ, why, and what repairs it.",
+    ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
         "elfmesh.cli.host.validate:validate_command",

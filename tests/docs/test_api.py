@@ -29,7 +29,11 @@ SELECT product, COUNT(*) AS n FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' MINUT
 PRICED = """CREATE JOB shop.priced TABLE prices (product STRING, price DOUBLE) AS
 SELECT c.product, COUNT(*) AS n FROM clicks c JOIN lookup.prices p ON c.product = p.product
 GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE), c.product"""
-EMBEDDED: dict[str, Any] = {"elfmesh": elfmesh, "elfmesh.run": elfmesh.run}
+EMBEDDED: dict[str, Any] = {
+    "elfmesh": elfmesh,
+    "elfmesh.run": elfmesh.run,
+    "elfmesh.coordination": elfmesh.coordination,
+}
 WITH_AGENT: dict[str, Any] = {
     "elfmesh.connect": elfmesh.connect,
     "elfmesh.Client": Client,

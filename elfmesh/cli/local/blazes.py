@@ -1,0 +1,128 @@
+"""`elf blazes`: shows which outputs of a dataflow can differ, why, and what repairs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.errors import UsageError
+from elfmesh.text import printable, suggest
+
+if TYPE_CHECKING:
+    from elfmesh.control.coordination.derivation import Analysis
+    from elfmesh.control.coordination.graph import Graph
+    from elfmesh.control.coordination.labels import Severity
+
+EXIT_ABOVE = 1
+
+
+@click.command("blazes")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "-o", "--output", type=click.Choice(("text", "json", "dot", "svg")), default="text", show_default=True,
+    help="Output format.",
+)  # fmt: skip
+@click.option(
+    "--rules", type=click.Choice(("sound", "paper")), default="sound", show_default=True,
+    help="Rules of inference: ours, or those of the paper taken literally.",
+)  # fmt: skip
+@click.option("--why", metavar="OUTPUT", help="Print the derivation of the label of an output, rule by rule.")
+@click.option(
+    "--seal", "seals", multiple=True, metavar="STREAM=KEY[,KEY]",
+    help="Analyse as if the stream were sealed on these columns; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--variant", "variants", multiple=True, metavar="COMPONENT=NAME",
+    help="Choose a variant of a component; repeatable. [default: all variants]",
+)  # fmt: skip
+@click.option(
+    "--require", metavar="LABEL",
+    help="Exit with 1 if an output has a higher label: Async, Run, Inst or Diverge.",
+)  # fmt: skip
+def blazes_command(
+    paths: tuple[str, ...],
+    output: str,
+    rules: str,
+    why: str | None,
+    seals: tuple[str, ...],
+    variants: tuple[str, ...],
+    require: str | None,
+) -> int:
+    """Show which outputs of a dataflow can differ, why, and what repairs it.
+
+    FILE is an annotation file, YAML or JSON. The labels are Async (only the order of records differs), Run
+    (contents may differ between runs), Inst (between instances for a while) and Diverge (permanently).
+    """
+    from elfmesh.api import coordination
+
+    goal = coordination.severity(require or "Async")
+    chosen = dict(_pair(each, "--variant", "COMPONENT=NAME") for each in variants)
+    graphs = coordination.load_all(*paths, variants=chosen)
+    if len(graphs) > 1 and output in ("dot", "svg"):
+        raise UsageError(f"-o {output} draws one dataflow", hint=f"Choose --variant: {'; '.join(graphs)}.")
+    worst = goal
+    for name, graph in graphs.items():
+        analysis = coordination.analyse(sealed(graph, seals), rules)
+        worst = max([worst, *(_highest(analysis, each) for each in analysis.outputs)])
+        if why is not None:
+            analysis.label(why)
+        _print(analysis, name if len(graphs) > 1 else "", output, why, goal)
+    return EXIT_ABOVE if require is not None and worst > goal else 0
+
+
+def _highest(analysis: Analysis, output: str) -> Severity:
+    return max(analysis.label(output), analysis.otherwise.get(output, analysis.label(output)))
+
+
+def _print(analysis: Analysis, variant: str, output: str, why: str | None, goal: Severity) -> None:
+    from elfmesh.control.coordination import drawing
+
+    if output == "json":
+        found = drawing.values(analysis, require=goal)
+        click.echo(json.dumps({"variant": variant, **found} if variant else found, ensure_ascii=False))
+        return
+    if output in ("dot", "svg"):
+        click.echo(drawing.dot(analysis) if output == "dot" else drawing.svg(analysis))
+        return
+    if variant:
+        click.echo(printable(f"variant {variant}"))
+    if why is None:
+        shown = list(drawing.lines(analysis, require=goal))
+    else:
+        shown = [f"{why}   {analysis.shown(why)}"]
+        shown += [f"  {drawing.described(each)}" for each in analysis.why(why)]
+    for line in shown:
+        click.echo(printable(line))
+
+
+def sealed(graph: Graph, seals: Sequence[str]) -> Graph:
+    """Return the dataflow with additional seals, each given as STREAM=KEY[,KEY].
+
+    Raises:
+        UsageError: a seal is not written like this, or there is no such stream.
+    """
+    from elfmesh.control.coordination.graph import SealedOn
+
+    added: Mapping[str, str] = dict(_pair(each, "--seal", "STREAM=KEY[,KEY]") for each in seals)
+    names = {each.name for each in graph.streams}
+    for name in added:
+        if name not in names:
+            raise UsageError(f"--seal: no stream {name}", hint=suggest(name, names))
+    streams = [
+        replace(each, seals=(*each.seals, SealedOn(frozenset(added[each.name].split(",")))))
+        if each.name in added
+        else each
+        for each in graph.streams
+    ]
+    return replace(graph, streams=tuple(streams))
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not all(value.split(",")):
+        raise UsageError(f"{option} {text}: write {form}")
+    return name, value

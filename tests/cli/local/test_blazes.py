@@ -1,0 +1,104 @@
+"""`elf blazes`: formats, options, exit codes, and hostile files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elfmesh.cli.entry import run
+from tests.control.coordination.papers import AD_NETWORK, WORD_COUNT
+
+
+@pytest.fixture
+def ads(tmp_path: Path) -> str:
+    file = tmp_path / "ads.yaml"
+    file.write_text(AD_NETWORK)
+    return str(file)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> str:
+    file = tmp_path / "words.yaml"
+    file.write_text(WORD_COUNT)
+    return str(file)
+
+
+def test_all_variants_are_shown(ads: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["blazes", ads]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    labels = {line: shown[at + 1] for at, line in enumerate(shown) if line.startswith("variant")}
+    assert labels == {
+        "variant POOR": "response   Diverge",
+        "variant THRESH": "response   Async",
+        "variant WINDOW": "response   Diverge",
+        "variant CAMPAIGN": "response   Diverge",
+    }
+
+
+@pytest.mark.parametrize("rules", ["sound", "paper"])
+def test_a_seal_and_a_variant(ads: str, rules: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["blazes", ads, "--rules", rules, "--variant", "Report=CAMPAIGN", "--seal", "click=campaign"]
+    assert run([*given, "--require", "Async"]) == 0
+    assert capsys.readouterr().out.startswith("response   Async\n")
+
+
+def test_a_label_above_the_required_one_is_exit_code_1(words: str) -> None:
+    assert run(["blazes", words]) == 0
+    assert run(["blazes", words, "--require", "Run"]) == 0
+    assert run(["blazes", words, "--require", "Async"]) == 1
+
+
+def test_why_prints_the_derivation(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["blazes", words, "--why", "db"]) == 0
+    first, *steps = capsys.readouterr().out.splitlines()
+    assert first == "db   Run"
+    assert [step.split("rule ")[1][0] for step in steps] == ["p", "2", "p"]
+    assert run(["blazes", words, "--why", "none"]) == 2
+
+
+def test_json_names_the_variant(ads: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["blazes", ads, "-o", "json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["variant"] for each in found] == ["POOR", "THRESH", "WINDOW", "CAMPAIGN"]
+    assert run(["blazes", words, "-o", "json"]) == 0
+    assert "variant" not in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("output", "begins"), [("dot", "digraph"), ("svg", "<svg")])
+def test_pictures(words: str, ads: str, output: str, begins: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["blazes", words, "-o", output]) == 0
+    assert capsys.readouterr().out.startswith(begins)
+    assert run(["blazes", ads, "-o", output]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A: {annotation: {from: a, to: b, label: XX}}", "f.yaml:1: unknown label 'XX'"),
+        ("A: {annotation: {from: a, label: CR}}", "f.yaml:1: a path without `to`"),
+        ("A:\n  annotation: {from: a, to: b, label: CR, subscript: [x]}", "f.yaml:2: a confluent path"),
+        ("\x00\x01\x02", "f.yaml:1: not YAML"),
+        (
+            "A: {annotation: {from: a, to: b, label: CR}}\nstreams:\n- {name: s, from: B.b}",
+            "f.yaml:3: stream s",
+        ),
+    ],
+)
+def test_a_hostile_file_is_one_line_and_exit_code_65(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(text)
+    assert run(["blazes", str(file)]) == 65
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "option", [["--seal", "tweets"], ["--seal", "x=k"], ["--variant", "A"], ["--require", "X"]]
+)
+def test_wrong_options(option: list[str], words: str) -> None:
+    assert run(["blazes", words, *option]) == 2
