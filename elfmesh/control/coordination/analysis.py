@@ -78,6 +78,22 @@ def _lasting(seals: tuple[SealedOn, ...]) -> tuple[SealedOn, ...]:
     return tuple(each for each in seals if not each.may_break)
 
 
+def dependencies(graph: Graph, rules: RuleSet) -> tuple[Dependency, ...]:
+    """Return the declared dependencies, between the attributes of each source."""
+    origins = {each.name for each in graph.streams if each.producer is None or each.delayed}
+    if "lineage" not in rules:
+        origins = {""}
+    return tuple(
+        Dependency(
+            frozenset(Attribute(origin, name) for name in each.left),
+            frozenset(Attribute(origin, name) for name in each.right),
+            each.both,
+        )
+        for origin in sorted(origins if graph.dependencies else ())
+        for each in graph.dependencies
+    )
+
+
 def replicated_components(graph: Graph, rules: RuleSet) -> frozenset[str]:
     """Return the components with several instances. Rule: S7."""
     found = {each.name for each in graph.components if each.replicated}
@@ -112,7 +128,7 @@ class _Labelling:
     def run(self) -> Analysis:
         graph = self.graph
         self.replicated = replicated_components(graph, self.rules)
-        self.dependencies = self._dependencies()
+        self.dependencies = dependencies(graph, self.rules)
         order = graph.order(state="S11" in self.rules)
         self.delayed = {
             each.name: (Severity.ASYNC, each.once) for each in graph.streams if each.delayed and each.producer
@@ -129,20 +145,6 @@ class _Labelling:
         outputs = {each.name: self._stream(each) for each in graph.outputs}
         return Analysis(
             graph, self.rules, outputs, {}, self.labels, self.derivations, self.replicated, self.steps
-        )
-
-    def _dependencies(self) -> tuple[Dependency, ...]:
-        origins = {each.name for each in self.graph.streams if each.producer is None or each.delayed}
-        if "lineage" not in self.rules:
-            origins = {""}
-        return tuple(
-            Dependency(
-                frozenset(Attribute(origin, name) for name in each.left),
-                frozenset(Attribute(origin, name) for name in each.right),
-                each.both,
-            )
-            for origin in sorted(origins)
-            for each in self.graph.dependencies
         )
 
     def _raise_delayed(self) -> bool:

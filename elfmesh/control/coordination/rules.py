@@ -120,13 +120,16 @@ def _fits(
 
 
 def conclude(rules: RuleSet, given: PathInput) -> Conclusion:
-    """Return the label of a path, with the rule that gives it."""
+    """Return the label of a path, with the rule that gives it.
+
+    An order does not settle records that arrive twice, because each instance may receive other repetitions.
+    """
     found = _anomaly(rules, given)
     annotation = given.path.annotation
     ordered = given.order if "S9" in rules and annotation.order_sensitive else ""
     if ordered == M1 and found.rule in {"1", "2", "4", "S2", "S11"}:
         found = Conclusion("S9", found.out)
-    if ordered == M2 and (found.taint or found.read):
+    if ordered == M2 and (found.taint or found.read) and found.rule != "S8":
         found = Conclusion("S9", found.out, settled=True)
     if "S1" in rules or not (found.taint or found.read or found.settled):
         return found

@@ -1,0 +1,49 @@
+"""Labels are checked by running dataflows: no schedule shows an anomaly above its label.
+
+A rule that is taken away is noticed within the budget. `python -m tests.control.coordination.explore`
+explores more and prints the precision: the share of labels above Async for which a schedule shows the
+anomaly.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from elfmesh.control.coordination.labels import Severity
+from elfmesh.control.coordination.rules import SOUND
+from tests.control.coordination.explore.worlds import explore, precision, random_world
+from tests.exhaustive import few
+
+SEEDS = 300
+SCHEDULES = 8
+BUDGET = 600
+"""Dataflows within which a missing rule is noticed."""
+
+
+def unsound(seed: int, rules: str = "", schedules: int = SCHEDULES) -> list[tuple[str, str]]:
+    chosen = SOUND.without(rules) if rules else SOUND
+    found = explore(random_world(random.Random(seed)), schedules, seed, chosen)
+    return [each.interface for each in found if each.is_unsound]
+
+
+@pytest.mark.parametrize("block", few(range(20), 1))
+def test_no_label_is_unsound(block: int) -> None:
+    seeds = range(block * SEEDS, (block + 1) * SEEDS)
+    assert {seed: found for seed in seeds if (found := unsound(seed))} == {}
+
+
+@pytest.mark.parametrize("rule", ["S1", "S2", "S3", "S7", "S8", "S11", "lineage"])
+def test_a_missing_rule_is_noticed(rule: str) -> None:
+    seed = next((seed for seed in range(BUDGET) if unsound(seed, rule)), None)
+    assert seed is not None
+    assert unsound(seed, rule) == unsound(seed, rule), "the seed of a failure replays exactly"
+
+
+def test_labels_above_async_are_seen() -> None:
+    """A labelling that calls everything Diverge would be sound too."""
+    shares = precision(range(SEEDS), SCHEDULES)
+    assert shares[Severity.RUN] > 0.4
+    assert shares[Severity.INST] > 0.6
+    assert shares[Severity.DIVERGE] > 0.1

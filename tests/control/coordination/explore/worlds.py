@@ -1,0 +1,318 @@
+"""Runs a random dataflow under a random schedule, and compares what the analysis says with what happens.
+
+Truth of the world: a component with Rep has three instances; each instance receives every record of its
+streams, in any order; a punctuation arrives after all records of its partition; a stream that may repeat
+records repeats some. A component delays a path until a punctuation exactly where the analysis concludes
+that a seal fits.
+
+An anomaly is Run if two schedules give different outputs, Inst if instances of one schedule do, and Diverge
+if their states differ at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from elfmesh.control.coordination.analysis import analyse, dependencies, replicated_components
+from elfmesh.control.coordination.attributes import Seal
+from elfmesh.control.coordination.derivation import Analysis
+from elfmesh.control.coordination.graph import AnnotatedPath, Component, DataStream, Determines, Graph, Port
+from elfmesh.control.coordination.labels import Severity, StreamLabel
+from elfmesh.control.coordination.rules import SOUND, RuleSet, is_compatible
+from tests.control.coordination.explore.machines import MACHINES, Machine, Record, canonical
+from tests.control.coordination.graphs import sealed
+
+INSTANCES = 3
+Message = tuple[Port, Record | None, tuple[str, int] | None]
+"""Input, and a record or a punctuation (column, value)."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A dataflow with a machine for each component and the records of its sources."""
+
+    graph: Graph
+    machines: dict[str, Machine]
+    records: dict[str, list[Record]]
+
+
+def random_world(rng: random.Random) -> World:
+    components, streams, machines, records = [], [], {}, {}
+    depends = rng.random() < 0.4
+    free: list[Port] = []
+    for at in range(rng.randint(1, 5)):
+        machine, name = rng.choice(MACHINES), f"c{at}"
+        components.append(Component(name, machine.paths, True if rng.random() < 0.4 else None))
+        machines[name] = machine
+        order = rng.choice(("", "", "", "", "M1", "M2"))
+        for each in machine.paths:
+            consumer = (name, each.source)
+            if free and rng.random() < 0.75:
+                streams.append(DataStream(f"{name}.{each.source}", rng.choice(free), consumer))
+                continue
+            key = rng.choice(("", "id", "campaign", "campaign"))
+            stream = DataStream(
+                f"{name}.{each.source}", None, consumer, sealed(key) if key else (),
+                once=rng.random() < 0.9, order=order,
+            )  # fmt: skip
+            streams.append(stream)
+            records[stream.name] = [_record(rng, number, depends) for number in range(rng.randint(2, 4))]
+        free += [
+            (name, each.target) for each in machine.paths if each.target not in ("state", "right", "log")
+        ]
+    known = (Determines(frozenset({"id"}), frozenset({"campaign"})),) if depends else ()
+    return World(Graph(tuple(components), tuple(streams), known), machines, records)
+
+
+def _record(rng: random.Random, number: int, depends: bool) -> Record:
+    key = rng.randint(0, 2)
+    return {"id": key, "campaign": key % 2 if depends else rng.randint(0, 1), "v": 10 + number}
+
+
+@dataclass
+class Run:
+    """One schedule: the outputs of each interface and the states, by instance."""
+
+    world: World
+    analysis: Analysis
+    rng: random.Random
+    outputs: dict[tuple[str, str, int], Counter[Any]] = field(default_factory=dict)
+    states: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        graph = self.world.graph
+        self.salt = self.rng.random()
+        self.replicated = replicated_components(graph, SOUND)
+        self.readers: dict[Port, list[DataStream]] = {}
+        for each in graph.streams:
+            if each.producer:
+                self.readers.setdefault(each.producer, []).append(each)
+        self.pending: dict[tuple[str, int], list[Message]] = {}
+        self.waiting: dict[tuple[str, int], list[tuple[AnnotatedPath, Record]]] = {}
+        self.ended: dict[tuple[str, int], dict[str, set[tuple[str, int]]]] = {}
+        self.forwarded: set[tuple[str, int, str, tuple[str, int]]] = set()
+        self.sealed_reads = {
+            (each.name, path.source): self._seals(each.name, path)
+            for each in graph.components
+            for path in each.paths
+            if path.annotation.order_sensitive
+        }
+
+    def instances(self, component: str) -> range:
+        return range(INSTANCES if component in self.replicated else 1)
+
+    def _seals(self, component: str, path: AnnotatedPath) -> dict[str, str]:
+        """Return the column whose punctuation ends the partitions that a path waits for, by input."""
+        found = {}
+        writers = self.world.graph.writers(component, path)
+        own = path.annotation.writes or not writers
+        for each in (*([path] if own else []), *writers):
+            label = self.analysis.labels["in", component, each.source]
+            rules, known = self.analysis.rules, dependencies(self.analysis.graph, self.analysis.rules)
+            fitting = [
+                seal for seal in label.seals
+                if is_compatible(rules, path.annotation, _only(label, seal), known)
+            ]  # fmt: skip
+            if not fitting:
+                return {}
+            found[each.source] = min(attribute.name for seal in fitting for attribute in seal.key)
+        return found
+
+    def go(self) -> None:
+        for stream in self.world.graph.streams:
+            if stream.producer is None and stream.consumer:
+                self._begin(stream)
+        while ready := [key for key, messages in sorted(self.pending.items()) if messages]:
+            self._deliver(self.rng.choice(ready))
+        for key in sorted(self.waiting):  # the end of the input ends every partition
+            self._release(key, None)
+            while ready := [other for other, messages in sorted(self.pending.items()) if messages]:
+                self._deliver(self.rng.choice(ready))
+
+    def _begin(self, stream: DataStream) -> None:
+        assert stream.consumer is not None
+        records = self.world.records[stream.name]
+        for instance in self.instances(stream.consumer[0]):
+            for record in records:
+                times = 1 if stream.once or self.rng.random() < 0.5 else 2
+                self._send(stream.consumer, instance, [record] * times)
+            for seal in stream.seals:
+                (column,) = seal.key
+                for value in sorted({record[column] for record in records}):
+                    self._punctuate(stream.consumer, instance, (column, value))
+
+    def _send(self, port: Port, instance: int, records: list[Record]) -> None:
+        queue = self.pending.setdefault((port[0], instance), [])
+        queue += [(port, record, None) for record in records]
+
+    def _punctuate(self, port: Port, instance: int, end: tuple[str, int]) -> None:
+        self.pending.setdefault((port[0], instance), []).append((port, None, end))
+
+    def _deliver(self, key: tuple[str, int]) -> None:
+        queue = self.pending[key]
+        allowed = [at for at, message in enumerate(queue) if self._may(queue, at, message)]
+        at = self.rng.choice(allowed)
+        if order := self._order(queue[at][0]):
+            rank = self._rank if order == "M1" else self._shuffled
+            at = min(
+                (each for each in allowed if self._order(queue[each][0])), key=lambda it: rank(queue[it])
+            )
+        port, record, end = queue.pop(at)
+        component, instance = key
+        if record is None:
+            assert end is not None
+            self.ended.setdefault(key, {}).setdefault(port[1], set()).add(end)
+            self._release(key, end)
+            for known in sorted(set().union(*self.ended[key].values())):
+                self._forward(component, instance, known)
+            return
+        for path in self.world.machines[component].paths:
+            if path.source == port[1]:
+                if self._must_wait(key, path, record):
+                    self.waiting.setdefault(key, []).append((path, record))
+                else:
+                    self._step(key, path, record)
+
+    def _order(self, port: Port) -> str:
+        return next((each.order for each in self.world.graph.into.get(port, ()) if not each.producer), "")
+
+    def _rank(self, message: Message) -> tuple[Any, ...]:
+        port, record, end = message
+        return (record is None, port, canonical(record) if record else end)
+
+    def _shuffled(self, message: Message) -> tuple[Any, ...]:
+        return random.Random(f"{self.salt} {self._rank(message)}").random(), self._rank(message)
+
+    def _may(self, queue: list[Message], at: int, message: Message) -> bool:
+        """Return whether a message may arrive now: a punctuation only after the records of its partition."""
+        port, _, end = message
+        if end is None:
+            return True
+        column, value = end
+        return not any(
+            other == port and record is not None and record.get(column, value) == value
+            for other, record, _ in queue[:at]
+        )
+
+    def _must_wait(self, key: tuple[str, int], path: AnnotatedPath, record: Record) -> bool:
+        seals = self.sealed_reads.get((key[0], path.source), {})
+        ended = self.ended.get(key, {})
+        for source, column in seals.items():
+            ends = [value for name, value in sorted(ended.get(source, set())) if name == column]
+            if source == path.source and column not in record:
+                return not ends  # a punctuation of a column that is gone could mean any record
+            value = record.get(column)
+            if column not in set().union(*path.annotation.gates):  # the gate determines it: see _record
+                value = record.get("id", 0) % 2 if source != path.source else value
+            if value not in ends:
+                return True
+        return False
+
+    def _release(self, key: tuple[str, int], end: tuple[str, int] | None) -> None:
+        held = self.waiting.pop(key, [])
+        held.sort(key=lambda each: (not each[0].annotation.writes, each[0].source, canonical(each[1])))
+        for path, record in held:
+            if end is not None and self._must_wait(key, path, record):
+                self.waiting.setdefault(key, []).append((path, record))
+            else:
+                self._step(key, path, record)
+
+    def _step(self, key: tuple[str, int], path: AnnotatedPath, record: Record) -> None:
+        component, instance = key
+        state = self.states.setdefault(key, {})
+        made = self.world.machines[component].steps[path.source](state, record)
+        output = self.outputs.setdefault((component, path.target, instance), Counter())
+        output.update(canonical(each) for each in made)
+        for stream in self.readers.get((component, path.target), ()):
+            assert stream.consumer is not None
+            for other in self._targets(component, instance, stream.consumer[0]):
+                self._send(stream.consumer, other, made)
+
+    def _targets(self, producer: str, instance: int, consumer: str) -> list[int]:
+        """Return the instances that an instance feeds: its own, or all of them if it is alone."""
+        return [instance] if producer in self.replicated else list(self.instances(consumer))
+
+    def _forward(self, component: str, instance: int, end: tuple[str, int]) -> None:
+        """Pass a punctuation on where all inputs of an output have it and none of its records waits."""
+        machine, key = self.world.machines[component], (component, instance)
+        for target in {path.target for path in machine.paths}:
+            paths = [path for path in machine.paths if path.target == target]
+            ready = all(end in self.ended.get(key, {}).get(path.source, set()) for path in paths)
+            waits = any(
+                path.target == target and record.get(end[0], end[1]) == end[1]
+                for path, record in self.waiting.get(key, ())
+            )
+            if not ready or waits or (component, instance, target, end) in self.forwarded:
+                continue
+            self.forwarded.add((component, instance, target, end))
+            for stream in self.readers.get((component, target), ()):
+                assert stream.consumer is not None
+                for other in self._targets(component, instance, stream.consumer[0]):
+                    self._punctuate(stream.consumer, other, end)
+
+
+def _only(label: StreamLabel, seal: Seal) -> StreamLabel:
+    return replace(label, seals=frozenset({seal}))
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An anomaly: where, and how severe."""
+
+    interface: tuple[str, str]
+    seen: Severity
+    label: Severity
+
+    @property
+    def is_unsound(self) -> bool:
+        return self.seen > self.label
+
+
+def explore(world: World, schedules: int, seed: int, rules: RuleSet = SOUND) -> list[Witness]:
+    """Return for each interface the most severe anomaly of some schedules, beside its label."""
+    analysis = analyse(world.graph, rules)
+    worst: dict[Port, Severity] = {}
+    first: dict[Port, Any] = {}
+    for number in range(schedules):
+        run = Run(world, analysis, random.Random(f"{seed} {number}"))
+        run.go()
+        for component in world.graph.components:
+            for target in dict.fromkeys(path.target for path in component.paths):
+                _compare(run, (component.name, target), worst, first)
+    return [
+        Witness(port, seen, analysis.labels["out", *port].severity)
+        for port, seen in worst.items()
+    ]  # fmt: skip
+
+
+def _compare(run: Run, port: Port, worst: dict[Port, Severity], first: dict[Port, Any]) -> None:
+    component, target = port
+    once = run.analysis.labels["out", *port].once
+    found = [run.outputs.get((component, target, each), Counter()) for each in run.instances(component)]
+    shown = [sorted(each.items()) if once else sorted(each) for each in found]
+    seen = Severity.ASYNC
+    if first.setdefault(port, shown) != shown:
+        seen = Severity.RUN
+    if any(each != shown[0] for each in shown):
+        seen = Severity.INST
+    writes = [path for path in run.world.machines[component].paths if path.annotation.writes]
+    if any(path.target == target for path in writes):
+        states = [run.states.get((component, each), {}) for each in run.instances(component)]
+        if any(each != states[0] for each in states):
+            seen = Severity.DIVERGE
+    worst[port] = max(worst.get(port, Severity.ASYNC), seen)
+
+
+def precision(seeds: Iterable[int], schedules: int) -> dict[Severity, float]:
+    """Return for each label above Async the share of interfaces where a schedule shows the anomaly."""
+    seen: Counter[Severity] = Counter()
+    given: Counter[Severity] = Counter()
+    for seed in seeds:
+        for each in explore(random_world(random.Random(seed)), schedules, seed):
+            given[each.label] += 1
+            seen[each.label] += each.seen >= each.label
+    return {label: seen[label] / given[label] for label in Severity if label > Severity.ASYNC}
