@@ -99,7 +99,7 @@ def test_a_verdict_from_before_its_agent_left_gives_it_no_second_number() -> Non
     verdicts = verdicts_of(world)
     world.request(leaver, "leave")
     world.run(1.0)
-    master.term.founding.announced(verdicts)
+    master.term.founding.on_announced(verdicts)
     entries = [each for each in master.term.book.entries if each.contact.id == leaver.me.id]
     assert [each.until is not None for each in entries] == [True]
 
@@ -108,7 +108,7 @@ def test_a_verdict_gives_no_number_because_it_does_not_name_the_first_interval_o
     world, _ = leading(4)
     master, newcomer = leads(world), world.add(9)
     verdicts = verdicts_of(world)
-    master.term.founding.announced(verdicts)
+    master.term.founding.on_announced(verdicts)
     assert master.term.book.of(newcomer.me.id) is None
     world.run(5.0)
     entry = master.term.book.of(newcomer.me.id)
