@@ -53,7 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": (_CLIENT, "Show whether all agents and jobs are well, and what is wrong."),
     "wait": (_CLIENT, "Wait until agents are alive or a job has a complete result."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
-    "describe": (_CLIENT, "Show the details of one job, agent or stream."),
+    "describe": (_CLIENT, "Show the details of one job, agent or stream, or of log files."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
     "query": (_CLIENT, "Run a query over the latest results of jobs."),
     "top": (_CLIENT, "Show the load of agents and jobs, live."),

@@ -24,7 +24,7 @@ from elfmesh.cli.common import (
     text_of,
 )
 from elfmesh.control.jobs.load import insecurity, security_of
-from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.text import printable, suggest
 
 WATCH_S = 2.0
@@ -103,13 +103,28 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @click.command("describe")
-@click.argument("kind", type=click.Choice(("job", "agent", "stream")))
-@click.argument("name", shell_complete=complete_jobs)
+@click.argument("kind", type=click.Choice(("job", "agent", "stream", "log")))
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_jobs)
+@click.option("--format", "spec", default="auto", show_default=True, help="With log: format, as in elf run.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="With log: read the first N lines.")
 @output_option
 @api_option
-def describe_command(kind: str, name: str, output: str, api: str | None) -> None:
-    """Show the details of one job, agent or stream."""
-    client = Client(api)
+def describe_command(
+    kind: str, names: tuple[str, ...], spec: str, sample: int | None, output: str, api: str | None
+) -> None:
+    """Show the details of one job, agent or stream, or of log files.
+
+    A log needs no agent: `elf describe log access.log` shows the format and how many of the first lines are
+    of it, the bad lines, the time and the rate, and each column with its type, extremes and samples.
+    """
+    if kind == "log":
+        from elfmesh.cli.local.describe_log import describe_logs
+
+        describe_logs(list(names), spec, sample, output)
+        return
+    if len(names) > 1:
+        raise UsageError(f"one {kind} at a time", hint="Only `elf describe log` takes several names.")
+    client, name = Client(api), names[0]
     if kind == "job":
         found = client.describe(name)
     else:

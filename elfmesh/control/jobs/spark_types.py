@@ -76,6 +76,11 @@ def ddl(schema: pa.Schema) -> str:
     return ", ".join(f"{_quoted(field.name)} {_name(field.type)}" for field in schema)
 
 
+def type_name(kind: pa.DataType) -> str:
+    """Return the name of a type in ELF-QL and Spark."""
+    return _name(plain_type(kind))
+
+
 def _quoted(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
