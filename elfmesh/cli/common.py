@@ -26,6 +26,7 @@ from elfmesh.api.identity import credentials
 from elfmesh.api.identity.credentials import VARIABLES
 from elfmesh.control.jobs.signing import Envelope, decode_envelope
 from elfmesh.errors import DataError, QueryError
+from elfmesh.local.row_formats import ROW_FORMATS, row_format
 from elfmesh.local.text_input import read_text
 from elfmesh.text import CSV_END, printable
 
@@ -93,14 +94,23 @@ def job_argument(command: Command) -> Command:
 
 
 def output_option(command: Command) -> Command:
+    return _output(FORMATS)(command)
+
+
+def rows_output_option(command: Command) -> Command:
+    """Add -o for a command that prints rows."""
+    return _output((*FORMATS, *(name for name in ROW_FORMATS if name not in FORMATS)))(command)
+
+
+def _output(formats: Sequence[str]) -> Callable[[Command], Command]:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(FORMATS),
+        type=click.Choice(formats),
         default="table",
         show_default=True,
         help="Output format.",
-    )(command)
+    )
 
 
 def file_option(command: Command) -> Command:
@@ -252,6 +262,11 @@ def print_rows(
     cells = [[row.get(column) for column in columns] for row in rows]
     if output == "table":
         print_table([column.upper() for column in columns], cells)
+        return
+    if output != "csv":
+        out = io.StringIO()
+        row_format(output, out).write(columns, cells)
+        click.echo(out.getvalue(), nl=False)
         return
     if header:
         click.echo(csv_line(columns))

@@ -33,7 +33,7 @@ from elfmesh.ingest.sources.blocks import check_readable
 from elfmesh.ingest.stream_formats import run_format
 from elfmesh.local.embedded import LogRun
 from elfmesh.local.named_logs import read_lookups, read_streams
-from elfmesh.local.run_output import CsvWriter
+from elfmesh.local.run_output import RowsWriter
 from elfmesh.local.text_input import read_text
 from elfmesh.ql import Statement, parse_many
 from elfmesh.ql.expressions.text_source import SourceText
@@ -144,7 +144,7 @@ def _difference(case: Case, statements: Sequence[Statement], python: bool) -> li
 def _compared(expect: str, statement: Statement, results: Sequence[IntervalResult]) -> list[str]:
     if expect.endswith(".csv"):
         out = io.StringIO()
-        writer = CsvWriter(out, statement)
+        writer = RowsWriter("csv", out, statement)
         for result in results:
             writer.interval(result)
         actual = [(line, line) for line in out.getvalue().splitlines()]

@@ -1,14 +1,12 @@
-"""Writes the answer of `elf run` as an aligned table, as JSON lines, or as CSV.
+"""Writes the answer of `elf run` as an aligned table, as one JSON object per interval, or row by row.
 
 A writer receives intervals (`interval`) or, for a plain projection, its rows block by block (`rows`, then
 `end`). It holds at most a thousand rows. A table escapes values of logs, because a terminal would interpret
-control characters; JSON and CSV contain exact values. In particular, CSV does not change cells that begin
-with `=`, `+`, `-` or `@`, so a spreadsheet must import them as text.
+control characters; see `row_formats` for the others.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
 
@@ -16,9 +14,10 @@ import pyarrow as pa
 
 from elfmesh.control.jobs.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
 from elfmesh.ingest.interval_result import IntervalResult
+from elfmesh.local.row_formats import row_format, value_text
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.nodes import WindowBound
-from elfmesh.text import CSV_END, printable
+from elfmesh.text import printable
 
 ROWS_HELD_MAX = 1000
 """Number of rows whose widths are measured together. Later rows keep these widths or widen them."""
@@ -93,31 +92,30 @@ class _Tabular:
         return [[*bounds, *row.values()] for row in rows]
 
 
-class _PlainEnds:
-    """Ends lines with a newline, but quotes cells that contain a carriage return."""
+class RowsWriter(_Tabular):
+    """Writes rows in one of `ROW_FORMATS`; as JSON, each with the bounds and completeness of its interval."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def write(self, line: str) -> object:
-        return self._out.write(line.removesuffix(CSV_END) + "\n")
-
-
-class CsvWriter(_Tabular):
-    """Writes RFC 4180 with a header line; null is an empty field."""
-
-    def __init__(self, out: TextIO, statement: Statement) -> None:
+    def __init__(self, kind: str, out: TextIO, statement: Statement) -> None:
         super().__init__(statement)
-        self._csv = csv.writer(_PlainEnds(out), lineterminator=CSV_END)
-        self._csv.writerow(self._header)
+        self._format = row_format(kind, out)
+        self._heads = kind == "jsonl"
+        if not self._heads:  # an answer without rows has a header too
+            self._format.write(self._header, [])
 
     def interval(self, result: IntervalResult) -> None:
         """Write the rows of the interval."""
-        self._csv.writerows(map(_csv_row, self._cells(result.table, result.record)))
+        record = result.record
+        if not self._heads:
+            self._format.write(self._header, self._cells(result.table, record))
+            return
+        bounds = {"interval_start": iso_us(record.start_us), "interval_end": iso_us(record.end_us)}
+        head = {**(bounds if record.start_us is not None else {}), "completeness": record.completeness}
+        for row in rows_to_json(result.table):
+            self._format.write([*(found := {**head, **row})], [[*found.values()]])
 
     def rows(self, table: pa.Table) -> None:
         """Write rows."""
-        self._csv.writerows(map(_csv_row, self._cells(table, None)))
+        self._format.write(table.column_names, [[*row.values()] for row in rows_to_json(table)])
 
     def end(self, record: ResultRecord | None) -> None:
         """Do nothing, because the writer holds no rows."""
@@ -179,7 +177,7 @@ def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> Answe
     """Return the writer for `-o kind`."""
     if kind == "json":
         return JsonWriter(out)
-    return CsvWriter(out, statement) if kind == "csv" else TableWriter(out, statement, bold=bold)
+    return TableWriter(out, statement, bold=bold) if kind == "table" else RowsWriter(kind, out, statement)
 
 
 def cell_width(text: str) -> int:
@@ -206,16 +204,4 @@ def _is_number(value: Any) -> bool:
 def _shown(value: Any) -> str:
     if value is None:
         return "NULL"
-    return printable(_text(value))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | dict):
-        return encode_json(value).decode()
-    return str(value)
-
-
-def _csv_row(row: list[Any]) -> list[Any]:
-    return ["" if value is None else _text(value) for value in row]
+    return printable(value_text(value))

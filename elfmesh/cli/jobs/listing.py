@@ -20,6 +20,7 @@ from elfmesh.cli.common import (
     print_json,
     print_rows,
     print_table,
+    rows_output_option,
     say,
     text_of,
 )
@@ -45,7 +46,7 @@ COLUMNS = {
 @click.command("get")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
-@output_option
+@rows_output_option
 @api_option
 def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
     """List the jobs, agents, streams or trees of the overlay."""

@@ -10,7 +10,7 @@ import sys
 import click
 
 from elfmesh.api.client.client import Client
-from elfmesh.cli.common import api_option, csv_line, output_option, print_table, say, with_caret
+from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_option, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
@@ -35,7 +35,7 @@ from elfmesh.units import parse_duration_us
     help="How long to wait for a result with sufficient fidelity.",
 )
 @click.option("--tentative", is_flag=True, help="Also use tentative results of open intervals.")
-@output_option
+@rows_output_option
 @api_option
 def query_command(
     text: str | None,
@@ -76,8 +76,8 @@ def query_command(
         return
     columns = answer.table.column_names
     cells = [[row[column] for column in columns] for row in rows]
-    if output == "csv":
-        click.echo("\n".join(csv_line(line) for line in (columns, *cells)))
+    if output != "table":
+        print_rows(output, columns, rows)
         return
     print_table(columns, cells)
     sys.stdout.flush()

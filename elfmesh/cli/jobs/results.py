@@ -23,13 +23,14 @@ from elfmesh.cli.common import (
     csv_line,
     end_with_reader,
     job_argument,
-    output_option,
     print_table,
+    rows_output_option,
     say,
     text_of,
 )
 from elfmesh.cli.jobs.chart import Chart
 from elfmesh.cli.jobs.result_range import first_of_last, interval_from, parse_time
+from elfmesh.local.row_formats import row_format
 
 HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")
 
@@ -55,7 +56,7 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
 )
 @click.option("--chart", is_flag=True, help="Draw a chart over time, and the newest rows as bars.")
 @click.option("--column", metavar="NAME", help="Column to draw. [default: the last numeric column]")
-@output_option
+@rows_output_option
 @api_option
 def results_command(
     job: str,
@@ -81,7 +82,7 @@ def results_command(
         raise click.UsageError("--column needs --chart, and --chart needs the table format")
     with contextlib.ExitStack() as stack:
         printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
-        printer: _Printer = printers[output]()
+        printer: _Printer = printers[output]() if output in printers else _Rows(output)
         if chart:
             drawing = Chart(column, follow=follow)
             stack.callback(drawing.close)
@@ -186,6 +187,21 @@ class _Csv:
                 self._columns = columns
                 click.echo(csv_line([*HEAD, *columns]))
             click.echo(csv_line([*head, *row.values()]))
+
+
+class _Rows:
+    """Prints rows in one of the formats with a line or a group of lines per row."""
+
+    def __init__(self, kind: str) -> None:
+        self._format = row_format(kind, sys.stdout)
+        self._names = ("interval_start", "interval_end", "completeness") if kind == "jsonl" else HEAD
+
+    def show(self, line: bytes) -> None:
+        found = _parse(line)
+        interval = {f"interval_{name}": value for name, value in found["interval"].items()}
+        head = {name: (found | interval)[name] for name in self._names}
+        for row in found["rows"]:
+            self._format.write([*(shown := {**head, **row})], [[*shown.values()]])
 
 
 def _revision(found: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.cli.common import output_option
+from elfmesh.cli.common import rows_output_option
 from elfmesh.cli.local.run_summary import refuse_unused, summarise
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
@@ -65,7 +65,7 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
 )
 @click.option("--year", type=int, metavar="YEAR", help=YEAR_HELP)
 @click.option("--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="Grok pattern; repeatable.")
-@output_option
+@rows_output_option
 @click.option(
     "--memory",
     default="16 MB",
@@ -184,7 +184,7 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         check_followed(paths, len(statements))
     jobs = JobRows()
     for number, statement in enumerate(statements):
-        if number and output != "json":
+        if number and output not in ("json", "jsonl"):
             click.echo()
         with contextlib.ExitStack() as after:
             _run_one(statement, paths, output, {**options, "jobs": jobs}, after)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.cli.common import output_option
+from elfmesh.cli.common import rows_output_option
 from elfmesh.errors import ConfigError, QueryError, UsageError
 from elfmesh.local.text_input import read_text
 
@@ -69,7 +69,7 @@ def spark_group() -> None:
     help="Read the query or the jobs from FILE; - reads standard input.",
 )
 @spark_options
-@output_option
+@rows_output_option
 def run_command(
     query: str | None,
     job_file: str | None,
@@ -90,7 +90,7 @@ def run_command(
         for number, (statement, answers) in enumerate(
             answered(text, source, inputs, tables, python=python, master=master)
         ):
-            if number and output != "json":
+            if number and output not in ("json", "jsonl"):
                 click.echo()
             out = writer(output, sys.stdout, statement, bold=False)
             for answer in answers:

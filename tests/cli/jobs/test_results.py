@@ -104,3 +104,18 @@ def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBacke
 def test_a_column_called_state_is_not_taken_for_the_state_of_its_interval() -> None:
     line = b'{"interval":{"index":7},"state":"FINAL","rows":[{"state":"TENTATIVE"}]}'
     assert place_of(json.loads(line)) == (7, 1, 1)
+
+
+def test_rows_in_other_formats_have_the_bounds_of_their_interval(api: str) -> None:
+    lines = elf("results", "shop/top", "--api", api, "-o", "jsonl", "--limit", "1").stdout.splitlines()
+    first = json.loads(lines[0])
+    assert first == {
+        "interval_start": "1970-01-01T00:00:00Z",
+        "interval_end": "1970-01-01T00:00:10Z",
+        "completeness": 1.0,
+        "product": "apple",
+        "clicks": 0,
+    }
+    table = elf("results", "shop/top", "--api", api, "-o", "markdown", "--limit", "1").stdout.splitlines()
+    assert table[0].startswith("| interval_index | interval_start |")
+    assert "\\x1b[2Jbad" in table[-1]
