@@ -114,7 +114,7 @@ def test_rows_in_other_formats_have_the_bounds_of_their_interval(api: str) -> No
         "interval_end": "1970-01-01T00:00:10Z",
         "completeness": 1.0,
         "product": "apple",
-        "clicks": 0,
+        "hits": 0,
     }
     table = elf("results", "shop/top", "--api", api, "-o", "markdown", "--limit", "1").stdout.splitlines()
     assert table[0].startswith("| interval_index | interval_start |")
