@@ -17,7 +17,7 @@ from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Timer
+from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.activation import Activation
@@ -89,7 +89,7 @@ class Founding:
         self.surveyed = False
         self._gathering = False
         self._gathered_by = 0.0
-        self._timer: Timer | None = None
+        self._alarm = Alarm(self._context, self._gathered)
 
     def begin(self) -> None:
         """Begin with a new job: an agent that enrols before the first verdicts is a founding member too."""
@@ -176,7 +176,7 @@ class Founding:
         self._gathering = self._closer.founding = True
         longest_s = FOUNDING_S_MAX if self.surveyed else UNSURVEYED_S_MAX
         self._gathered_by = self._context.now + longest_s
-        self._timer = self._context.after(longest_s, self._gathered)
+        self._alarm.set(longest_s)
 
     def arrived(self) -> None:
         """A member has come: the founding goes on for a moment, because others may be on their way."""
@@ -185,9 +185,7 @@ class Founding:
         now, context = self._context.now, self._context
         young = now - context.joined_at < YOUNG_S and now - context.grown_at < GROWING_S
         pause_s = FOUNDING_YOUNG_S if young else FOUNDING_S
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._context.after(min(pause_s, self._gathered_by - now), self._gathered)
+        self._alarm.set(min(pause_s, self._gathered_by - now))
 
     def _gathered(self) -> None:
         self._gathering = self._closer.founding = False

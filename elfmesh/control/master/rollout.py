@@ -32,7 +32,7 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
-from elfmesh.control.context import Timer
+from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
 from elfmesh.control.jobs.register_value import Advance, ChangeRefused, RegisterCell
@@ -105,7 +105,8 @@ class Rollouts:
         self._context, self._master = master.context, master
         self._wanted: WantedVersion | None = None
         self._waiting: dict[tuple[int, bytes], Callable[[], None]] = {}
-        self._timer: Timer | None = None
+        late = "the intervals in flight take too long; try again"
+        self._alarm = Alarm(master.context, lambda: self._give_up(UNAVAILABLE, late))
         self._prepared_at = 0.0
         self._frontiers: list[int] = []
         self._away: frozenset[bytes] = frozenset()
@@ -148,17 +149,14 @@ class Rollouts:
         self._frontiers = [each.frontier for each in answers if each.frontier is not None]
         self._away = frozenset(each.member for each in answers if not each.takes_part)
         self._prepared_at = self._context.now
-        self._timer = self._context.after(
-            DRAIN_S, lambda: self._give_up(UNAVAILABLE, "the intervals in flight take too long; try again")
-        )
+        self._alarm.set(DRAIN_S)
         self._master.quiesce.freeze(self._drained)
 
     def _drained(self) -> None:
         wanted = self._wanted
         if wanted is None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         terms = self._next_terms(wanted)
         self._master.promise(terms)
         manifest = terms.manifest
@@ -252,8 +250,7 @@ class Rollouts:
 
     def stop(self) -> None:
         """The term is over, and this agent cannot know what becomes of the change."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         wanted, self._wanted = self._wanted, None
         if wanted is not None:
             self._refuse(wanted, UNAVAILABLE, NEW_MASTER)

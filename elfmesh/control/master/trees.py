@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
-from elfmesh.control.context import Timer
+from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.messages import Mark
@@ -41,7 +41,7 @@ class JobTrees:
         )
         self._roots: dict[int, Contact] = {}
         self._announced = first.closed
-        self._timer: Timer | None = None
+        self._alarm, self._stopped = Alarm(self._context, self._publish), False
 
     def root_is(self, partition: int, root: Contact) -> None:
         self._roots[partition] = root
@@ -83,16 +83,14 @@ class JobTrees:
 
     def watermark_soon(self) -> None:
         """The closed watermark has grown: publish it soon."""
-        if self._timer is None:
-            self._timer = self._context.after(WATERMARK_S, self._publish)
+        if not self._alarm.is_set and not self._stopped:
+            self._alarm.set(WATERMARK_S)
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = Timer(0.0, 0, lambda: None)
+        self._alarm.cancel()
+        self._stopped = True
 
     def _publish(self) -> None:
-        self._timer = None
         watermark = self.watermark()
         if watermark.closed <= self._announced:
             return

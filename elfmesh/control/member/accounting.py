@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import UNKNOWN
@@ -59,7 +59,7 @@ class Accounting:
         self._ask, self._freed = ask, freed
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         self.epoch, self.closed = UNKNOWN, FIRST
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._ask_again)
         # Ids are spread evenly, so the members do not all ask a new master at the same time.
         self._pause_s = ASK_S * (1 + context.me.id[0] / 1024)
 
@@ -121,16 +121,14 @@ class Accounting:
         return 0 if index < self.closed else None
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._context.emit(Persist(KIND, self._manifest.job_id, b""))
 
     def _wait(self) -> None:
-        if self._ledger.undecided and self._timer is None:
-            self._timer = self._context.after(self._pause_s, self._ask_again)
+        if self._ledger.undecided and not self._alarm.is_set:
+            self._alarm.set(self._pause_s)
 
     def _ask_again(self) -> None:
-        self._timer = None
         if not self._ledger.undecided:
             return
         number, intervals = self._ledger.oldest

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from elfmesh.contribution import around_revisions, payload_bytes, within
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
 from elfmesh.safeguards import safeguard
@@ -88,7 +88,7 @@ class Contributions:
         self._missed: int | None = None
         """Where the first refused range begins, None if no range is refused."""
         self._arrived = [0, 0]
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._pace)
 
     @property
     def gone_up(self) -> int | None:
@@ -121,8 +121,7 @@ class Contributions:
             if each.event.stop > first:
                 self._again(each, number, first)
         self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._pace()
 
     @safeguard("decided-by-its-number:kept")
@@ -166,8 +165,8 @@ class Contributions:
             self._backlog.append(kept)
             if not event.again:
                 self._arrived = [sum(pair) for pair in zip(self._arrived, kept.weight, strict=True)]
-            if self._timer is None:
-                self._timer = self._context.after(0.0, self._pace)
+            if not self._alarm.is_set:
+                self._alarm.set(0.0)
         else:
             self._send(kept, self.frontier)
         self.frontier = event.stop
@@ -273,11 +272,9 @@ class Contributions:
 
     def stop(self) -> None:
         self._backlog.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
 
     def _pace(self) -> None:
-        self._timer = None
         intervals, nbytes = BURST_INTERVALS + self._arrived[0], BURST_BYTES + self._arrived[1]
         self._arrived = [0, 0]
         while self._backlog and intervals > 0 and nbytes > 0:
@@ -287,7 +284,7 @@ class Contributions:
             self._send(kept, max(kept.event.start, self._first))
             intervals, nbytes = intervals - kept.weight[0], nbytes - kept.weight[1]
         if self._backlog:
-            self._timer = self._context.after(PACE_S, self._pace)
+            self._alarm.set(PACE_S)
 
     def _send(self, kept: SealedContribution, start: int) -> None:
         event = kept.event if self.until is None else kept.event.within(kept.event.start, self.until)

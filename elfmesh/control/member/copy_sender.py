@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from elfmesh import ids
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Sealed
@@ -57,7 +57,7 @@ class CopySender:
         self._context, self._replicas = context, replicas
         self._open: SortedDict[int, _Copy] = SortedDict()
         self._peers: tuple[Contact, ...] = ()
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._again)
         self._next: int = FIRST
 
     def peers_are(self, members: tuple[RosterEntry, ...]) -> None:
@@ -73,8 +73,7 @@ class CopySender:
         before = {contact.id for contact in self._peers}
         self._peers = tuple(others[: self._replicas])
         if {contact.id for contact in self._peers} != before:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._alarm.cancel()
             self._again()
 
     def add(self, event: Sealed, number: int, epoch: int) -> None:
@@ -111,8 +110,7 @@ class CopySender:
 
     def stop(self) -> None:
         self._open.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
 
     @property
     def unsafe(self) -> int:
@@ -151,7 +149,6 @@ class CopySender:
         return sent
 
     def _again(self) -> None:
-        self._timer = None
         left = AGAIN_BYTES
         for start in [*self._open.irange(self._next), *self._open.irange(None, self._next, (True, False))]:
             copy = self._open[start]
@@ -164,8 +161,8 @@ class CopySender:
             left -= self._send(copy)
 
     def _later(self) -> None:
-        if self._timer is None:
-            self._timer = self._context.after(self._context.jittered(AGAIN_S), self._again)
+        if not self._alarm.is_set:
+            self._alarm.set(self._context.jittered(AGAIN_S))
 
 
 def _version(event: Sealed) -> tuple[int, int]:

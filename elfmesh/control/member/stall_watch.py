@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Alarm, Context
 
 PATIENCE_S = 1.0
 """How much longer than the job's deadline a sealed interval stays open before a member asks why."""
@@ -28,7 +28,7 @@ class StallWatch:
     def __init__(self, context: Context, deadline_s: Callable[[], float], ask: Callable[[], None]) -> None:
         self._context, self._deadline_s, self._ask = context, deadline_s, ask
         self._sealed_at: deque[tuple[int, float]] = deque()
-        self._timer: Timer | None = None
+        self._alarm = Alarm(context, self._look)
         self._stopped = False
 
     def sealed(self, stop: int) -> None:
@@ -41,8 +41,8 @@ class StallWatch:
 
     def begin(self) -> None:
         """Something has gone up: watch, unless this is done already."""
-        if self._timer is None and not self._stopped:
-            self._timer = self._context.after(self._context.jittered(self._patience_s), self._look)
+        if not self._alarm.is_set and not self._stopped:
+            self._alarm.set(self._context.jittered(self._patience_s))
 
     def stop(self) -> None:
         self._stopped = True
@@ -52,7 +52,6 @@ class StallWatch:
         return self._deadline_s() + PATIENCE_S
 
     def _look(self) -> None:
-        self._timer = None
         if not self._sealed_at or self._stopped:
             return
         if self._context.now - self._sealed_at[0][1] < self._patience_s:
@@ -60,4 +59,4 @@ class StallWatch:
             return
         self._ask()
         pause_s = max(WAITING_AGAIN_S, self._patience_s)
-        self._timer = self._context.after(self._context.jittered(pause_s), self._look)
+        self._alarm.set(self._context.jittered(pause_s))
