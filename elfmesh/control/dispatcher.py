@@ -346,7 +346,7 @@ class Dispatcher:
 
     def _on_departed(self, sender: Contact, message: Departed, payload: bytes) -> None:
         self._leadership.first.known_peers.on_departed(sender)
-        self._request_handler.dead.gone(sender.id)
+        self._request_handler.parts.dead.gone(sender.id)
 
     def _on_page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
         _, copy = self._leadership.held(message.job)
@@ -358,13 +358,13 @@ class Dispatcher:
             self._context.stats["control.malformed"] += 1
 
     def _on_submit(self, sender: Contact, message: ctl.Submit, payload: bytes) -> None:
-        if not self._request_handler.no_majority.answered(message):
+        if not self._request_handler.parts.no_majority.answered(message):
             self._leading.on_submit(message, self._request_handler.on_submit)
 
     def _on_ask(self, sender: Contact, message: ctl.Ask, payload: bytes) -> None:
         if message.verb == WAITS:
             self._requests.on_waits(message)
-        elif not self._request_handler.no_majority.answered(message):
+        elif not self._request_handler.parts.no_majority.answered(message):
             master = self._leadership.masters.get(message.job)
             self._leading.on_ask(message, master, self._request_handler.on_ask)
 

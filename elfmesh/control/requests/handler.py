@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import (
     CONFLICT,
-    NEW_MASTER,
     NO_MASTER,
     NOT_FOUND,
     OK,
@@ -30,11 +29,10 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan, reads_jobs
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import HOPS_MAX, Ask, AskAll, Question, Submit
-from elfmesh.control.protocol.replies_changes import Deleted, JobSummary
+from elfmesh.control.protocol.replies_changes import Deleted
 from elfmesh.control.requests.creation import Creation
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.dependency_check import (
@@ -43,11 +41,11 @@ from elfmesh.control.requests.dependency_check import (
     not_for_readers,
     refused_with_readers,
 )
-from elfmesh.control.requests.job_verbs import ALL_HANDLERS, JOB_HANDLERS, Asked
+from elfmesh.control.requests.job_verbs import ALL_HANDLERS, JOB_HANDLERS, Asked, Parts
 from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.placement import VERB as CANDIDATE
 from elfmesh.control.requests.placement import Placement
-from elfmesh.control.requests.precondition import Seen, admits, outdated, read_seen
+from elfmesh.control.requests.precondition import Seen, outdated, read_seen
 from elfmesh.control.requests.version_handler import (
     VersionHandler,
     changes,
@@ -83,11 +81,12 @@ class RequestHandler:
     def __init__(
         self, context: Context, leadership: Leadership, member_host: MemberHost, dead: DeadAgents
     ) -> None:
-        self.context, self.leadership, self.member_host, self.dead = context, leadership, member_host, dead
+        self.context, self.leadership = context, leadership
         self._busy: dict[bytes, list[Submit]] = {}
         self._creation = Creation(context, leadership, self._busy, self._pass_to, self.on_submit)
-        self.versions = VersionHandler(context, self._creation.reset, self._again)
-        self.no_majority = NoMajority(context, leadership)
+        versions = VersionHandler(context, self._creation.reset, self._again)
+        no_majority = NoMajority(context, leadership)
+        self.parts = Parts(context, leadership, member_host, dead, no_majority, versions)
         self._placement = Placement(context, leadership, self._busy, self._check, self.on_submit)
 
     # -- apply -----------------------------------------------------------------------------------------
@@ -134,12 +133,12 @@ class RequestHandler:
             or master.term.rollouts.running
             or not reads_jobs(message.manifest.text)
         ):
-            self.versions.submitted(master, message)
+            self.parts.versions.submitted(master, message)
             return
 
         def go_on(message: Submit) -> None:
             if leads := self.leadership.masters.get(message.manifest.job_id):
-                self.versions.submitted(leads, message)
+                self.parts.versions.submitted(leads, message)
             else:
                 self.on_submit(message)
 
@@ -208,26 +207,8 @@ class RequestHandler:
             respond(self.context, ask.origin, ask.token, *problem)
         elif handle is None:
             refuse(self.context, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
-        elif (answer := handle(Asked(self, self.context, master, ask, body, tag))) is not None:
+        elif (answer := handle(Asked(self.parts, master, ask, body, tag))) is not None:
             respond(self.context, ask.origin, ask.token, OK, answer)
-
-    def delete(self, master: Master, ask: Ask, tag: str) -> None:
-        """Delete a job if it has the incarnation that the client has seen."""
-        if not admits(self.context, ask, tag, master.term.terms, "incarnation"):
-            return
-
-        def ended(over: bool) -> None:
-            if not over:
-                refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
-                return
-            self.leadership.ended(master)
-            body = summary(JobSummary, master.term.terms, master.term.book, "deleted")
-            stopped = master.term.ending.stopped
-            # members that leave acknowledge it, and are not expected any more
-            given = asdict(body) | {"acknowledged": stopped, "expected": max(body.expected, stopped)}
-            respond(self.context, ask.origin, ask.token, OK, Deleted(**given))
-
-        master.term.end(ended)
 
     def _pass_on(self, ask: Ask, tag: str) -> None:
         leader, seen = self.leadership.leader(ask.job), read_seen(tag)
@@ -283,7 +264,7 @@ class RequestHandler:
             self.context.stats["control.malformed"] += 1
             return encode_json({"items": []})
         handle = ALL_HANDLERS.get(message.verb)
-        items = [] if handle is None else handle(self, body)
+        items = [] if handle is None else handle(self.parts, body)
         while items and len(encode_json({"items": items})) > ANSWER_BYTES_MAX:
             items = items[: len(items) // 2]
         return encode_json({"items": items})

@@ -9,34 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
-from elfmesh.control.answers import BAD_REQUEST, Body, refuse, respond
+from elfmesh.control.answers import BAD_REQUEST, NEW_MASTER, OK, UNAVAILABLE, Body, refuse, respond
 from elfmesh.control.context import Context
+from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, StreamRow, TreeRow
 from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
-from elfmesh.control.protocol.replies_changes import Verification
+from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, Verification
+from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.no_majority import NoMajority
+from elfmesh.control.requests.precondition import admits
 from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP
-from elfmesh.control.requests.version_handler import status
+from elfmesh.control.requests.version_handler import VersionHandler, status
 from elfmesh.control.requests.voting import health, voting
 from elfmesh.control.requests.why import explanation
 
-if TYPE_CHECKING:
-    from elfmesh.control.requests.handler import RequestHandler
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of an agent that answer requests."""
+
+    context: Context
+    leadership: Leadership
+    member_host: MemberHost
+    dead: DeadAgents
+    no_majority: NoMajority
+    versions: VersionHandler
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request about a job of this master. `tag` is the version that the client of a change has seen."""
 
-    parts: RequestHandler
-    context: Context
+    parts: Parts
     master: Master
     ask: Ask
     body: dict[str, Any]
@@ -46,7 +61,7 @@ class Asked:
 JobHandler = Callable[[Asked], Body | None]
 """Returns the reply, or None if the handler sends it itself."""
 
-AllHandler = Callable[["RequestHandler", dict[str, Any]], Sequence[msgspec.Struct]]
+AllHandler = Callable[[Parts, dict[str, Any]], Sequence[msgspec.Struct]]
 """Returns the rows of this agent for an answer of all agents."""
 
 
@@ -54,7 +69,7 @@ def verify(asked: Asked) -> Verification | None:
     interval = asked.body.get("interval")
     if not isinstance(interval, int) or isinstance(interval, bool):
         text = "verify needs the number of an interval"
-        refuse(asked.context, asked.ask.origin, asked.ask.token, BAD_REQUEST, text)
+        refuse(asked.parts.context, asked.ask.origin, asked.ask.token, BAD_REQUEST, text)
         return None
     if asked.body.get("again"):
         asked.master.term.verifier.again(interval)
@@ -63,7 +78,7 @@ def verify(asked: Asked) -> Verification | None:
 
 def interval(asked: Asked) -> None:
     status, body = interval_of(asked.master, asked.body.get("interval"))
-    respond(asked.context, asked.ask.origin, asked.ask.token, status, body)
+    respond(asked.parts.context, asked.ask.origin, asked.ask.token, status, body)
 
 
 def read(asked: Asked) -> None:
@@ -82,38 +97,58 @@ def pause(asked: Asked) -> None:
     asked.parts.versions.pause(asked.master, asked.ask, asked.tag)
 
 
+def delete(asked: Asked) -> None:
+    """Delete a job if it has the incarnation that the client has seen."""
+    context, master, ask = asked.parts.context, asked.master, asked.ask
+    if not admits(context, ask, asked.tag, master.term.terms, "incarnation"):
+        return
+
+    def ended(over: bool) -> None:
+        if not over:
+            refuse(context, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
+            return
+        asked.parts.leadership.ended(master)
+        body = summary(JobSummary, master.term.terms, master.term.book, "deleted")
+        stopped = master.term.ending.stopped
+        # members that leave acknowledge it, and are not expected any more
+        given = asdict(body) | {"acknowledged": stopped, "expected": max(body.expected, stopped)}
+        respond(context, ask.origin, ask.token, OK, Deleted(**given))
+
+    master.term.end(ended)
+
+
 JOB_HANDLERS: dict[str, JobHandler] = {
     **dict.fromkeys(("results", "feed", "readable", "offsets", "schema"), read),
     **dict.fromkeys(("undo", "empty"), change),
     **dict.fromkeys(("pause", "resume"), pause),
     HUNG_UP: hung_up,
     "rows": lambda asked: asked.master.term.result_service.ask_page(asked.ask, asked.body),
-    "describe": lambda asked: description(asked.context, asked.master),
-    "why": lambda asked: explanation(asked.context, asked.master),
+    "describe": lambda asked: description(asked.parts.context, asked.master),
+    "why": lambda asked: explanation(asked.parts.context, asked.master),
     "interval": interval,
     "rollout": lambda asked: status(asked.master),
     "verify": verify,
-    "delete": lambda asked: asked.parts.delete(asked.master, asked.ask, asked.tag),
+    "delete": delete,
 }
 
 
-def jobs(parts: RequestHandler, body: dict[str, Any]) -> list[JobRow]:
+def jobs(parts: Parts, body: dict[str, Any]) -> list[JobRow]:
     """Return the jobs that this agent leads or should lead; if the request contains `job`, only this one."""
     rows = [job_row(parts.context, master) for master in parts.leadership.masters.values()]
     return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row.job)]
 
 
-def agents(parts: RequestHandler, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
+def agents(parts: Parts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
     found = health(parts.context, voting(parts.context, parts.leadership), [])
     return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 
-def streams(parts: RequestHandler, body: dict[str, Any]) -> list[StreamRow]:
+def streams(parts: Parts, body: dict[str, Any]) -> list[StreamRow]:
     return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
 
 
-def trees(parts: RequestHandler, body: dict[str, Any]) -> list[TreeRow]:
+def trees(parts: Parts, body: dict[str, Any]) -> list[TreeRow]:
     """Return all trees of this agent; if the request contains `tree`, only this one."""
     names = {master.job.hex(): master.term.manifest.qualified for master in parts.leadership.masters.values()}
     return [
@@ -123,7 +158,7 @@ def trees(parts: RequestHandler, body: dict[str, Any]) -> list[TreeRow]:
     ]
 
 
-def steps(parts: RequestHandler, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
+def steps(parts: Parts, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
     return own_steps(parts.context, body)
 
 
