@@ -46,7 +46,8 @@ from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.registers import ACCEPTORS, Registers
 from elfmesh.control.replicas.epochs import Epochs, Tombstones
-from elfmesh.control.replicas.job_replica import JobReplica, LogCopy
+from elfmesh.control.replicas.job_replica import JobReplica
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact

@@ -32,7 +32,7 @@ from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.outcome import Won
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 
 ERRORS_MAX = 10
 

@@ -17,7 +17,7 @@ from elfmesh.control.jobs.terms import CurrentTerms, Terms
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 
 
 class TermView(CurrentTerms, Protocol):

@@ -26,7 +26,7 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import Verifier
 from elfmesh.control.register.outcome import Won
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 
 
 class PublishingTerm(TermView, Protocol):

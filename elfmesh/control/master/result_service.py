@@ -37,7 +37,7 @@ from elfmesh.control.jobs.terms import CurrentTerms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import PageOfRows, ResultOffsets, ResultPage, ResultSchema
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000

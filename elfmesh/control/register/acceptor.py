@@ -41,7 +41,7 @@ from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard

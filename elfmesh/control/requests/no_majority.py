@@ -24,7 +24,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.result_service import ResultService
 from elfmesh.control.protocol.messages import Ask, Submit
 from elfmesh.control.protocol.replies import JobRow, Why
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.requests.describe import NO_MAJORITY, row_of
 from elfmesh.control.requests.recovery import VERB, Recoveries
 from elfmesh.control.requests.voting import without_majority

@@ -37,7 +37,7 @@ from elfmesh.control.protocol.replies_changes import PossibleLoss, Recovery
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.terms_query import Answers
 from elfmesh.control.requests.voting import without_majority
 from elfmesh.errors import ProtocolError

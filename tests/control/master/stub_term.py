@@ -16,7 +16,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.messages import Answered, unpack
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Message, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Route
 from elfmesh.srt.events import Publish, PublishDone

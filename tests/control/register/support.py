@@ -23,7 +23,7 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Effect, Message, Send
 from tests.control.member.support import TEXT
 

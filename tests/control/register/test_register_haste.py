@@ -11,7 +11,7 @@ from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflic
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.proposer import Proposer
-from elfmesh.control.replicas.job_replica import FETCH_S, LogCopy
+from elfmesh.control.replicas.log_copy import FETCH_S, LogCopy
 from elfmesh.machine import Send
 from tests.control.register.support import (
     JOB,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.protocol.events import Append, ReadLog
-from elfmesh.control.replicas.job_replica import LogCopy
+from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.control.harness import World
 from tests.storage.results.records import JOB, record, rows

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Append
 from elfmesh.control.protocol.messages_succession import Fetch, Page
-from elfmesh.control.replicas.job_replica import FETCH_S, JobReplica, LogCopy
+from elfmesh.control.replicas.job_replica import JobReplica
+from elfmesh.control.replicas.log_copy import FETCH_S, LogCopy
 from elfmesh.machine import Send
 from tests.control.register.support import (
     JOB,
