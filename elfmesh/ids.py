@@ -15,7 +15,6 @@ import re
 ID_BITS = 160
 ID_BYTES = ID_BITS // 8
 DIGIT_BITS = 4
-DIGITS = ID_BITS // DIGIT_BITS
 SEPARATOR = b"\x00"
 """Between the hashed parts, so that ("ab", "c") and ("a", "bc") never share an id."""
 JOB_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
@@ -70,14 +69,3 @@ def check_id(value: bytes) -> bytes:
 def distance(a: bytes, b: bytes) -> int:
     """XOR distance of two ids; 0 only for equal ids. Cost: one allocation per operand."""
     return int.from_bytes(a) ^ int.from_bytes(b)
-
-
-def shared_digits(a: bytes, b: bytes) -> int:
-    """How many leading base-16 digits two ids share, 0..40."""
-    return (ID_BITS - distance(a, b).bit_length()) // DIGIT_BITS
-
-
-def digit(value: bytes, row: int) -> int:
-    """The base-16 digit of an id at position `row` (0 is the most significant)."""
-    byte = value[row >> 1]
-    return byte >> 4 if row % 2 == 0 else byte & 15

@@ -16,12 +16,6 @@ def test_distance_is_the_xor_metric(a: bytes, b: bytes, c: bytes) -> None:
     assert ids.distance(a, c) == ids.distance(a, b) ^ ids.distance(b, c)
 
 
-@given(raw_ids, raw_ids)
-def test_shared_digits_counts_equal_leading_digits(a: bytes, b: bytes) -> None:
-    shared = next((row for row in range(ids.DIGITS) if ids.digit(a, row) != ids.digit(b, row)), ids.DIGITS)
-    assert ids.shared_digits(a, b) == shared
-
-
 def test_names_with_moved_boundaries_have_different_ids() -> None:
     assert ids.job_id("ab", "c") != ids.job_id("a", "bc")
     assert ids.stream_id("x") != ids.job_id("x", "")

@@ -81,7 +81,6 @@ class LogRecovery:
         gaps: (offset, length) of damaged ranges that are followed by valid frames.
         holes: interval ranges whose contributions a gap removed, by job; None: from the beginning of the job.
         torn: jobs of which a gap removed revisions, with the number of the last one.
-        repeated: number of frames that occur twice in the file.
         rotten: whether the end that was cut off was not a torn frame, so that an agent may have seen it.
     """
 
@@ -90,7 +89,6 @@ class LogRecovery:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     holes: dict[str, list[tuple[int | None, int]]] = field(default_factory=dict)
     torn: dict[str, int] = field(default_factory=dict)
-    repeated: int = 0
     rotten: bool = False
 
 
@@ -373,7 +371,6 @@ class FrameLog:
             before = min(before, frame.annuls)
         reported = len(frame.revised) + (frame.annuls is not None)
         if before is not None and (frame.start < before or (reported and frame.seq <= seq)):
-            recovery.repeated += 1
             return False
         fresh = before is None and frame.start == frame.stop
         if recovery.gaps and not fresh:

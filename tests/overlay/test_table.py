@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.ids import digit, shared_digits
 from elfmesh.machine import Contact
 from elfmesh.overlay.table import CELL_CONTACTS, SIBLINGS, Peer, Table
 
@@ -42,6 +41,13 @@ def filled(size: int, seed: int = 3) -> tuple[Table, list[bytes]]:
     return table, [peer.contact.id for peer in table.entries.values()]
 
 
+def cell_of(peer: Peer) -> tuple[int, int]:
+    """How many leading base-16 digits an id shares with ours, and its next digit."""
+    own, other = ME.id.hex(), peer.contact.id.hex()
+    row = next(at for at in range(len(own)) if own[at] != other[at])
+    return row, int(other[row], 16)
+
+
 def check_invariants(table: Table) -> None:
     cells: dict[tuple[int, int], list[Peer]] = {}
     for index, cell in table._cells.items():
@@ -49,17 +55,16 @@ def check_invariants(table: Table) -> None:
         foreign = [peer.contact.rack != ME.rack for peer in cell]
         assert foreign == sorted(foreign), "same rack first"
         for peer in cell:
-            row = shared_digits(ME.id, peer.contact.id)
-            assert index == row << 4 | digit(peer.contact.id, row)
-            cells.setdefault((row, digit(peer.contact.id, row)), []).append(peer)
+            row, digit = cell_of(peer)
+            assert index == row << 4 | digit
+            cells.setdefault((row, digit), []).append(peer)
     siblings = table.siblings()
     closest = sorted(table.entries, key=table.n.__xor__)[:SIBLINGS]
     assert [peer.n for peer in siblings] == closest
     housed = {peer.n for cell in cells.values() for peer in cell} | set(closest)
     assert housed == set(table.entries)
     for peer in siblings:
-        row = shared_digits(ME.id, peer.contact.id)
-        cell = cells.get((row, digit(peer.contact.id, row)), [])
+        cell = cells.get(cell_of(peer), [])
         assert peer in cell or len(cell) == CELL_CONTACTS, "no cell is short while a sibling belongs to it"
 
 

@@ -75,13 +75,10 @@ _OTHERS: dict[tuple[str, str], Rule] = {
 
 
 def routes() -> dict[tuple[str, str], Rule]:
-    """Return the rule of each route, whether it belongs to a verb or not."""
+    """Return the rules by method and path as registered; HEAD needs the role of GET."""
     verbs = (verb for verb in VERBS.values() if verb.route)
     return {(verb.method, verb.path): _rule(verb) for verb in verbs} | _OTHERS
 
-
-ROUTES = routes()
-"""Rules by method and path as registered. HEAD needs the role of GET."""
 
 _OVERLAY = "Ping Pong Find Rows Found Beat BeatBack Relay Relayed Hop HopTaken Bye"
 _TREES = (

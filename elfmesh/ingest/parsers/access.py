@@ -116,12 +116,6 @@ class AccessParser(Parser):
         }
         return ParsedColumns(LazyArrays(makers), rows, samples)
 
-    def slow_columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
-        """Read every line by the regular expression, the definition. For tests."""
-        names = [name for name in wanted if name in self._known]
-        rows, arrays, samples = self._slow(lines, np.arange(len(lines)), names)
-        return ParsedColumns(arrays, rows, samples)
-
     def _slow(
         self, lines: Lines, candidates: Positions, names: Sequence[str]
     ) -> tuple[Positions, dict[str, pa.Array], list[str]]:

@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh.agent.runtime.core import MESSAGES
 from elfmesh.api.authority import needs
-from elfmesh.api.authority.needs import ROUTES, About
+from elfmesh.api.authority.needs import About, routes
 from elfmesh.api.identity.principal import LOOPBACK_READER, Principal
 from elfmesh.control.protocol import messages as control_messages
 from elfmesh.control.requests.verbs import Need
@@ -40,8 +40,8 @@ def registered() -> set[tuple[str, str]]:
 
 
 def test_every_route_declares_its_role_and_no_declaration_is_left_over() -> None:
-    assert registered() - set(ROUTES) == set(), "declare it in elfmesh/api/authority/needs.py"
-    assert set(ROUTES) - registered() == set(), "no room registers it any more"
+    assert registered() - set(routes()) == set(), "declare it in elfmesh/api/authority/needs.py"
+    assert set(routes()) - registered() == set(), "no room registers it any more"
 
 
 def test_every_message_declares_its_role_and_no_declaration_is_left_over() -> None:
@@ -57,9 +57,9 @@ def path_of(canonical: str) -> str:
     return canonical.format(namespace="shop", name="top", verb=verb, file="style.css")
 
 
-@pytest.mark.parametrize(("method", "canonical"), sorted(ROUTES), ids=str)
+@pytest.mark.parametrize(("method", "canonical"), sorted(routes()), ids=str)
 async def test_who_lacks_the_role_reaches_no_handler(api: Api, method: str, canonical: str) -> None:
-    rule = ROUTES[method, canonical]
+    rule = routes()[method, canonical]
     body: dict[str, Any] = {}
     if rule.about is About.TEXT:
         body = {"text": JOB}
@@ -101,7 +101,7 @@ async def test_who_has_the_role_is_answered(api: Api, caller: Principal, method:
 def test_the_document_has_the_table() -> None:
     section = DOCUMENT.read_text().partition("## Authorization")[2].partition("\n## ")[0]
     found = dict(re.findall(r"^\| `(\w+ /[^`]*)` \| ([^|]+) \|", section, re.M))
-    assert found == {f"{method} {path}": words(rule) for (method, path), rule in ROUTES.items()}
+    assert found == {f"{method} {path}": words(rule) for (method, path), rule in routes().items()}
 
 
 def words(rule: needs.Rule) -> str:
