@@ -189,7 +189,18 @@ def test_every_line_without_a_time_is_one_error_whatever_version_evaluates_it(
     assert sum(totals) == broken + len(host.written), totals
 
 
-@pytest.mark.slow
+SOONEST = {
+    "carried-counts": 1,
+    "sealed-once": 5,
+    "late-with-positions": 3,
+    "late-by-version": 13,
+    "told-positions": 15,
+    "told-below": 7,
+    "late-at-home": 16,
+}
+"""The first seed that notices that a safeguard is missing, where it is not 0; it is tried before all others."""
+
+
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_without_a_safeguard_a_story_ends_otherwise(safeguard: str, tmp_path: Path) -> None:
     stories = (
@@ -197,7 +208,7 @@ def test_without_a_safeguard_a_story_ends_otherwise(safeguard: str, tmp_path: Pa
         test_late.test_every_record_is_in_one_bucket_wherever_the_agent_dies,
     )
     with without(safeguard):
-        for seed in range(20):
+        for seed in sorted(range(20), key=lambda seed: seed != SOONEST.get(safeguard, 0)):
             for story in stories:
                 try:
                     story(seed, tmp_path / f"{seed} {story.__name__}")
