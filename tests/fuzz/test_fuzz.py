@@ -15,6 +15,7 @@ import pytest
 
 from elfmesh.errors import DataError
 from tests.exhaustive import nightly
+from tests.fuzz import engine
 from tests.fuzz.catalog import NAMES, build
 from tests.fuzz.engine import BYTES_MAX, CALLS_MAX, Campaign, Found, HangError, Harness
 from tests.fuzz.mutate import changed, mutated, of
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.apart
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
-QUICK_INPUTS = 1000
+QUICK_INPUTS = 500
 QUICK_PROCESSES = 4
 NIGHTLY_TIMES = 5
 BLOCK_BYTES = 8 << 10
@@ -100,7 +101,11 @@ def test_no_timer_outlives_an_input(error: BaseException | None) -> None:
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
-def test_a_large_input_is_found_in_the_slow_mode_and_by_the_growth_of_the_process() -> None:
+def test_a_large_input_is_found_in_the_slow_mode_and_by_the_growth_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "WARM_UP", 1)  # each input touches 64 MB
+
     def grows(data: bytes) -> None:
         bytearray(BYTES_MAX + 1)
 

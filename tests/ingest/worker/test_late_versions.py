@@ -198,7 +198,7 @@ SOONEST = {
     "told-below": 7,
     "late-at-home": 16,
 }
-"""The first seed that notices that a safeguard is missing, where it is not 0; it is tried before all others."""
+"""The first seed that notices that a safeguard is missing, where it is not 0."""
 
 
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
