@@ -1,4 +1,4 @@
-"""`python -m tests.storage.crashing ROOM BEGIN END`: an agent's side of a story, in a process to be killed.
+"""An agent's side of a story, in a process to be killed.
 
 Writes what leaves the agent to an outbox, a line per interval, on disk before the next thing happens: what a
 parent was told before the crash counts as told.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from elfmesh.control.protocol import events as ctl
@@ -49,12 +48,8 @@ def run(room: Path, begin: int, end: int) -> None:
     station.down()
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Arm what the environment names, and play."""
-    failpoints.arm_from(os.environ)
-    room, begin, end = arguments
-    run(Path(room), int(begin), int(end))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def play(room: Path, begin: int, end: int, failpoint: str) -> None:
+    """Play in a process of its own, with this fail point; an exception is written to ROOM/stderr."""
+    sys.stderr = (room / "stderr").open("w")
+    failpoints.arm_from({failpoints.VARIABLE: failpoint})
+    run(room, begin, end)

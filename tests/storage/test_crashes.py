@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from elfmesh.control.jobs.records import BUCKETS
-from elfmesh.storage import failpoints
 from tests.exhaustive import few
 from tests.ingest.rotation.station import Station
+from tests.patience import PATIENCE_S
 from tests.storage import crashing
 
-ROOT = Path(__file__).parents[2]
 PLACES = [
     "seal",
     "frame.write",
@@ -57,11 +54,13 @@ def notified(room: Path) -> dict[int, tuple[list[int], list[list[int]]]]:
 
 
 def play(room: Path, begin: int, end: int, failpoint: str = "") -> int:
-    environment = os.environ | {failpoints.VARIABLE: failpoint}
-    command = [sys.executable, "-m", "tests.storage.crashing", str(room), str(begin), str(end)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    return done.returncode
+    context = get_context("forkserver")  # imports would be most of what a process costs
+    context.set_forkserver_preload([crashing.__name__])
+    process = context.Process(target=crashing.play, args=(room, begin, end, failpoint))
+    process.start()
+    process.join(PATIENCE_S)
+    assert process.exitcode in (0, -signal.SIGKILL), (room / "stderr").read_text()
+    return process.exitcode
 
 
 @pytest.mark.parametrize("nth", few((1, 2), 1))
