@@ -12,15 +12,20 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from elfmesh.api.annotation_files import parse_document, read_document
+from elfmesh.api.annotation_files import SUFFIXES, parse_document, read_document
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.labels import LABELS, Severity
 from elfmesh.control.coordination.repair import RepairPlan, repairs
-from elfmesh.errors import UsageError
+from elfmesh.control.coordination.statements import dataflow
+from elfmesh.control.jobs.graph import job_graph
+from elfmesh.errors import DataError, RuntimeFailure, UsageError
+from elfmesh.ql import parse_many
+from elfmesh.ql.plan.statement import Statement
 
 __all__ = [
     "Analysis",
@@ -37,14 +42,15 @@ __all__ = [
 
 
 def load(*paths: str, variants: Mapping[str, str] | None = None) -> Graph:
-    """Read annotation files as one dataflow.
+    """Read files as one dataflow.
 
     Args:
-        paths: YAML or JSON files.
+        paths: annotation files (YAML or JSON); or ELF-QL texts, and directories of them.
         variants: for each component with variants, the chosen one.
 
     Raises:
-        DataError: a file is wrong.
+        DataError: an annotation file is wrong.
+        QueryError: a text is wrong.
         RuntimeFailure: a file cannot be read.
         UsageError: a component has several variants, and none is chosen.
     """
@@ -52,8 +58,40 @@ def load(*paths: str, variants: Mapping[str, str] | None = None) -> Graph:
 
 
 def load_all(*paths: str, variants: Mapping[str, str] | None = None) -> dict[str, Graph]:
-    """Read annotation files as one dataflow for each choice of variants, by the names of the variants."""
-    return _graphs([read_document(path) for path in paths], variants or {})
+    """Read files as one dataflow for each choice of variants, by the names of the variants.
+
+    Raises:
+        UsageError: some files are annotations and others are texts.
+    """
+    files = [file for path in paths for file in _files(path)]
+    annotations = [each for each in files if each.endswith(SUFFIXES)]
+    if not annotations and files:
+        if variants:
+            raise UsageError("texts have no variants")
+        return {"": dataflow(job_graph(each for file in files for each in _statements(file)))}
+    if len(annotations) < len(files):
+        raise UsageError("annotation files and texts are not one dataflow", hint="Analyse them apart.")
+    return _graphs([read_document(each) for each in annotations], variants or {})
+
+
+def _files(path: str) -> list[str]:
+    """Return a file, or the ELF-QL files of a directory."""
+    if not Path(path).is_dir():
+        return [path]
+    found = sorted(map(str, Path(path).rglob("*.elfql")))
+    if not found:
+        raise UsageError(f"no *.elfql file in {path}")
+    return found
+
+
+def _statements(path: str) -> list[Statement]:
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=path, hint="Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 at byte {error.start}", where=path) from None
+    return list(parse_many(text, source=path))
 
 
 def parse(data: bytes, name: str = "input.json", variants: Mapping[str, str] | None = None) -> Graph:

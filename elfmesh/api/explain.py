@@ -3,15 +3,12 @@
 The module owns the text of `elf explain`. It obtains the facts from the components that do the work (`Panes`,
 `LAWS`, the plan). It is pure; the command adds what a sample measures.
 
-The labels of determinism are those of Blazes (Alvaro et al., ICDE 2014, section IV). A path through a
-component is confluent or order-sensitive (C, O), and reads or writes state (R, W). An order-sensitive path
-with a gate is deterministic after a stream that is sealed on that gate (Async); otherwise its output differs
-between runs (Run). Here the gate is the interval, and its seal is the barrier of the tree.
+The labels of determinism come from `elfmesh.control.coordination`, as those of `elf blazes` do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +16,12 @@ import pyarrow as pa
 from elfmesh.cbt import Panes
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.merging import Merging
+from elfmesh.control.coordination.analysis import analyse
+from elfmesh.control.coordination.drawing import values
+from elfmesh.control.coordination.statements import dataflow
+from elfmesh.control.jobs.graph import job_graph
 from elfmesh.errors import DataError
-from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Ref, rewrite, walk
+from elfmesh.ql.expressions.nodes import Call, FieldRef, walk
 from elfmesh.ql.plan.relation import (
     Derived,
     Exploded,
@@ -32,7 +33,7 @@ from elfmesh.ql.plan.relation import (
     Union,
 )
 from elfmesh.ql.plan.relation_base import Relation
-from elfmesh.ql.plan.render import full_text
+from elfmesh.ql.plan.render import full_text, text_of
 from elfmesh.ql.plan.statement import LATEST, LOOKED_UP, Statement, TableSpec, job_read
 from elfmesh.units import format_duration
 
@@ -45,8 +46,6 @@ _SKETCHES = {
     "top": "up to {0} values exact, then counts too low by less than n / {0}",
 }
 _PARAMETERS = ("k", "entries", "counters")
-SHAPED = frozenset({"kll", "kllmerge", "frequent", "top"})
-"""Sketches whose dropped values depend on the shape of the tree, within their error."""
 
 
 def explain(statement: Statement) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def explain(statement: Statement) -> dict[str, Any]:
         {"at": "reducers", "does": _reducer_steps(statement)},
         {"at": "master", "does": [*_relation(statement.relation), *_end(statement)]},
     ]
-    return found | {"determinism": _determinism(statement, parts)}
+    return found | {"determinism": values(analyse(dataflow(job_graph([statement]))))}
 
 
 def law_of(kind: str) -> dict[str, Any]:
@@ -77,24 +76,6 @@ def law_of(kind: str) -> dict[str, Any]:
         size = next((getattr(law, each) for each in _PARAMETERS if hasattr(law, each)), 0)
         error = _SKETCHES[name].format(size, 330 / (size or 1), 200 / (size or 1) ** 0.5)
     return {"law": kind, "invertible": law.invertible, "exact": error is None, "error": error}
-
-
-def text_of(expr: Expr, names: Mapping[str, str] | None = None) -> str:
-    """Format an expression for display, with quoted literals and with names for the columns of the plan."""
-
-    def change(node: Expr) -> Expr | None:
-        match node:
-            case Literal(kind="string"):
-                return FieldRef("'" + str(node.value).replace("'", "''") + "'")
-            case Ref():
-                return FieldRef((names or {}).get(node.name, node.name))
-            case FieldRef() if node.path.startswith(LOOKED_UP):
-                return FieldRef(f"lookup.{node.path.removeprefix(LOOKED_UP)}")
-            case Call(name="sum input"):
-                return rewrite(node.args[0], change)
-        return None
-
-    return full_text(rewrite(expr, change))
 
 
 # -- agents
@@ -277,62 +258,3 @@ def _names(statement: Statement) -> dict[str, str]:
     for table in (_table(statement, table) for table in statement.tables):
         names |= {each["name"]: f"{each['law']}({_listed(each['of'])})" for each in table["aggregates"]}
     return names
-
-
-# -- determinism
-
-
-def _determinism(statement: Statement, parts: Sequence[Statement]) -> dict[str, Any]:
-    kinds = sorted({kind for part in parts for table in part.tables for kind, _ in table.aggregates.values()})
-    shaped = [kind for kind in kinds if kind.partition(":")[0] in SHAPED]
-    paths = [_path(part) for part in parts]
-    paths.append(
-        {"from": "agents", "to": "reducers", "label": "OW", "gate": None, "confluent": False,
-         "why": f"which values {_listed(shaped)} drops beyond its exact size depends on the tree's shape"}
-        if shaped else
-        {"from": "agents", "to": "reducers", "label": "CW", "gate": None, "confluent": True,
-         "why": "merging is associative and commutative, and exact in any tree"}
-    )  # fmt: skip
-    paths.append(
-        {"from": "reducers", "to": "results", "label": "OR", "gate": "interval", "confluent": False,
-         "why": "rows computed from a part of the records may be wrong, so they wait for the interval"}
-    )  # fmt: skip
-    loose = [path for path in paths if not path["confluent"] and path["gate"] is None]
-    rule = statement.job.on_straggler if statement.job else "wait"
-    waits = {
-        "wait": "it waits for every agent",
-        "correct": "after the deadline it publishes a tentative result, and later the final one",
-        "skip": "after the deadline it closes without the stragglers, and names them",
-    }[rule.lower()]
-    return {
-        "paths": paths,
-        "coordination": "an agent seals an interval when its event time has passed the end by LATENESS "
-        "(later records are counted as late); the barrier of the job's tree waits for the seals of all "
-        f"agents before a result is published; {waits}",
-        "output": "Run" if loose else "Async",
-        "meaning": "may differ between runs: " + "; ".join(path["why"] for path in loose) if loose
-        else "deterministic: the same records give the same rows in any order and any tree",
-    }  # fmt: skip
-
-
-def _path(part: Statement) -> dict[str, Any]:
-    path: dict[str, Any] = {
-        "from": part.stream,
-        "to": "agents",
-        "label": "CR",
-        "gate": None,
-        "confluent": True,
-    }
-    if job := job_read(part.stream):
-        newest = part.stream.startswith(LATEST)
-        path |= {"from": job.replace("/", "."), "to": "results", "label": "OR", "gate": "interval"}
-        why = (
-            "the master joins the newest rows that ended before the interval began, after they are closed"
-            if newest
-            else "the master reads closed records, after all records within the interval are closed"
-        )
-        return path | {"confluent": False, "why": why}
-    if part.lookups:
-        why = "a record is joined with the version of the table at the time when it is read"
-        return path | {"label": "OR", "confluent": False, "why": why}
-    return path | {"why": "each record alone decides whether it passes and where it is counted"}

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from elfmesh.api.explain import SHAPED, explain, law_of
+from elfmesh.api.explain import explain, law_of
 from elfmesh.cbt.laws import LAWS
+from elfmesh.control.coordination.analysis import analyse
+from elfmesh.control.coordination.drawing import values
+from elfmesh.control.coordination.statements import SHAPED, dataflow
+from elfmesh.control.jobs.graph import job_graph
 from elfmesh.ql import parse
 
 JOIN = """SELECT a.u, b.n FROM
@@ -67,29 +71,19 @@ def test_a_join_has_both_inputs_and_stands_at_the_master() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "output", "loose"),
+    ("text", "label"),
     [
-        ("SELECT u, avg(n) FROM log GROUP BY u", "Async", []),
-        ("SELECT approx_count_distinct(u) FROM log", "Async", []),
-        ("SELECT approx_percentile(n, 0.5) FROM log", "Run", [("agents", "OW")]),
-        ("SELECT l.a, count(*) FROM log JOIN lookup.t l ON log.u = l.u GROUP BY l.a", "Run", [("log", "OR")]),
-        (JOIN, "Async", []),
+        ("SELECT u, avg(n) FROM log GROUP BY u", "Async"),
+        ("SELECT approx_count_distinct(u) FROM log", "Async"),
+        ("SELECT approx_percentile(n, 0.5) FROM log", "Run"),
+        ("SELECT l.a, count(*) FROM log JOIN lookup.t l ON log.u = l.u GROUP BY l.a", "Run"),
+        (JOIN, "Async"),
     ],
 )
-def test_labels_of_determinism(text: str, output: str, loose: list[tuple[str, str]]) -> None:
+def test_the_determinism_of_a_statement_is_that_of_coordination(text: str, label: str) -> None:
     found = plan(text)["determinism"]
-    paths = found["paths"]
-    assert found["output"] == output
-    assert [(p["from"], p["label"]) for p in paths if not p["confluent"] and not p["gate"]] == loose
-    assert (paths[-1]["label"], paths[-1]["gate"]) == ("OR", "interval")
-
-
-def test_where_the_results_of_other_jobs_are_joined() -> None:
-    text = "SELECT l.u, max(t.n) n FROM log l JOIN LATEST shop.top t ON l.u = t.u GROUP BY l.u"
-    paths = {path["from"]: path for path in plan(text)["determinism"]["paths"]}
-    assert (paths["log"]["to"], paths["shop.top"]["to"]) == ("agents", "results")
-    assert paths["shop.top"]["gate"] == "interval"
-    assert "the master joins the newest rows" in paths["shop.top"]["why"]
+    assert [each["label"] for each in found["outputs"]] == [label]
+    assert found == values(analyse(dataflow(job_graph([parse(text)]))))
 
 
 def test_laws_that_depend_on_the_tree_are_those_without_exact_associativity() -> None:

@@ -21,7 +21,7 @@ EXIT_ABOVE = 1
 
 
 @click.command("blazes")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "-o", "--output", type=click.Choice(("text", "json", "dot", "svg")), default="text", show_default=True,
     help="Output format.",
@@ -54,8 +54,9 @@ def blazes_command(
 ) -> int:
     """Show which outputs of a dataflow can differ, why, and what repairs it.
 
-    FILE is an annotation file, YAML or JSON. The labels are Async (only the order of records differs), Run
-    (contents may differ between runs), Inst (between instances for a while) and Diverge (permanently).
+    PATH is an ELF-QL file, a directory of them, or an annotation file (YAML or JSON). The labels are Async
+    (only the order of records differs), Run (contents may differ between runs), Inst (between instances for a
+    while) and Diverge (permanently).
     """
     from elfmesh.api import coordination
 
@@ -67,7 +68,8 @@ def blazes_command(
     worst = goal
     for name, graph in graphs.items():
         analysis = coordination.analyse(sealed(graph, seals), rules)
-        worst = max([worst, *(_highest(analysis, each) for each in analysis.outputs)])
+        final = [each.name for each in graph.outputs if not each.provisional]
+        worst = max([worst, *(_highest(analysis, each) for each in final)])
         if why is not None:
             analysis.label(why)
         _print(analysis, name if len(graphs) > 1 else "", output, why, goal)

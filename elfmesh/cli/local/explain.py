@@ -180,13 +180,21 @@ def _window(window: dict[str, Any] | None) -> Iterator[Node]:
 
 
 def _determinism(found: dict[str, Any]) -> Iterator[Node]:
-    paths: list[Node] = []
-    for path in found["paths"]:
-        gate = f" by {path['gate']}" if path["gate"] else ""
-        kind = "confluent" if path["confluent"] else "order-sensitive"
-        paths.append((f"{path['from']} -> {path['to']}: {path['label']}{gate}, {kind}: {path['why']}", []))
-    paths.append((f"coordination: {found['coordination']}", []))
-    yield f"determinism: {found['output']}: {found['meaning']}", paths
+    """Yield the labels of the outputs, as `elf blazes` derives them."""
+    for output in found["outputs"]:
+        if output["provisional"]:
+            yield (
+                f"determinism of tentative rows: {output['label']}, until the final record replaces them",
+                [],
+            )
+            continue
+        both = f" | {output['otherwise']}" if output["otherwise"] else ""
+        conditions = f", if {', '.join(output['conditions'])}" if output["conditions"] else ""
+        steps: list[Node] = [
+            (f"{each['path']}: {each['annotation']}: {each['why']}", []) for each in output["derivation"]
+        ]
+        steps += [(f"repair: {each}", []) for each in output["remedies"]]
+        yield f"determinism: {output['label']}{both}{conditions}", steps
 
 
 def _bytes(found: dict[str, Any]) -> Iterator[Node]:

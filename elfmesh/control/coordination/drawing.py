@@ -14,7 +14,7 @@ from elfmesh.control.coordination.cost import Circumstances
 from elfmesh.control.coordination.derivation import Analysis, Derivation
 from elfmesh.control.coordination.graph import DataStream, Graph
 from elfmesh.control.coordination.labels import Severity, StreamLabel
-from elfmesh.control.coordination.repair import RepairPlan, repairs
+from elfmesh.control.coordination.repair import RepairPlan, remedies, repairs
 from elfmesh.errors import DataError
 from elfmesh.text import printable
 
@@ -32,14 +32,23 @@ _COLUMN, _ROW, _WIDTH, _HEIGHT = 220, 70, 150, 40
 
 
 def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator[str]:
-    """Yield each output with its label, the causes of a label above Async, and its repairs."""
-    width = max((len(name) for name in analysis.outputs), default=0)
+    """Yield each output with its label, its paths or the causes of its label, and its repairs."""
+    provisional = {each.name for each in analysis.graph.outputs if each.provisional}
+    explained = any(path.why for each in analysis.graph.components for path in each.paths)
+    width = max((len(name) for name in analysis.outputs if name not in provisional), default=0)
     for name, label in analysis.outputs.items():
+        if name in provisional:
+            yield f"  {name}   {label.severity}   until the final record replaces it"
+            continue
         conditions = f"   if {', '.join(sorted(label.conditions))}" if label.conditions else ""
         sealed = f"   sealed ({'; '.join(sorted(map(str, label.seals)))})" if label.seals else ""
         yield f"{name.ljust(width)}   {analysis.shown(name)}{sealed}{conditions}"
-        if label.severity > Severity.ASYNC:
-            yield from (f"  {described(each)}" for each in analysis.why(name) if each.anomaly)
+        for each in analysis.why(name) if label.severity > Severity.ASYNC or explained else ():
+            if each.anomaly:
+                yield f"  {described(each)}"
+            elif each.path.why:
+                yield f"  {each.path}   {each.path.annotation}   {each.path.why}"
+        yield from (f"  repair   {each}" for each in remedies(analysis, name))
         for plan in repairs(analysis, name, require):
             yield from _repair_lines(plan, require)
     yield from (f"note: {each}" for each in analysis.graph.notes)
@@ -47,17 +56,18 @@ def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator
 
 
 def summary(analysis: Analysis) -> str:
-    """Return the number of outputs by label."""
-    counts = Counter(label.severity for label in analysis.outputs.values())
+    """Return the number of final outputs by label."""
+    provisional = {each.name for each in analysis.graph.outputs if each.provisional}
+    counts = Counter(each.severity for name, each in analysis.outputs.items() if name not in provisional)
     words = [f"{counts[each]} {each}" for each in Severity if counts[each]]
-    total = len(analysis.outputs)
+    total = counts.total()
     return f"{total} output{'' if total == 1 else 's'}: {', '.join(words) or 'none'}"
 
 
 def described(each: Derivation) -> str:
     """Return one application of a rule as a line."""
     path = each.path
-    place = f" ({path.at})" if path.at.file else ""
+    place = f" ({path.at})" if path.at.file and (path.at.line or not path.why) else ""
     why = f": {path.why}" if path.why else ""
     return (
         f"{each.output[0]}: {path}   {path.annotation}   rule {each.rule}: {each.input} gives "
@@ -111,11 +121,13 @@ def _output(analysis: Analysis, name: str, label: StreamLabel, require: Severity
     otherwise = analysis.otherwise.get(name, label.severity)
     return {
         "name": name,
+        "provisional": any(each.provisional for each in analysis.graph.outputs if each.name == name),
         "label": str(label.severity),
         "otherwise": str(otherwise) if otherwise != label.severity else None,
         "conditions": sorted(label.conditions),
         "seals": sorted(map(str, label.seals)),
         "derivation": [_derivation(each) for each in analysis.why(name)],
+        "remedies": remedies(analysis, name),
         "repairs": [_repair(plan) for plan in repairs(analysis, name, require)],
     }
 

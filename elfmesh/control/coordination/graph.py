@@ -51,6 +51,7 @@ class AnnotatedPath:
         lineage: each output column with the expression that makes it; None: all names are kept.
         idempotent: a record that arrives twice changes nothing.
         why: the reason of the annotation, for display.
+        remedy: what would make the path confluent without coordination.
     """
 
     source: str
@@ -60,6 +61,7 @@ class AnnotatedPath:
     idempotent: bool = False
     why: str = ""
     at: Place = Place()
+    remedy: str = ""
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target}"
@@ -97,6 +99,7 @@ class DataStream:
         once: no record arrives twice.
         delayed: its records belong to later intervals than those from which they were made.
         order: M1 or M2 if an order is imposed, together with the other inputs of its consumer.
+        provisional: a final output will replace this one.
     """
 
     name: str
@@ -108,6 +111,7 @@ class DataStream:
     delayed: bool = False
     order: str = ""
     at: Place = Place()
+    provisional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

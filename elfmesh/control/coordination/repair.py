@@ -89,12 +89,14 @@ class RepairPlan:
 def repairs(analysis: Analysis, output: str, require: Severity = Severity.ASYNC) -> list[RepairPlan]:
     """Return the cheapest repair, then the cheapest with each kind of order alone; none if none is needed.
 
-    A repair that does not reach the required label has the label that remains.
+    A repair that does not reach the required label has the label that remains. Where all causes have a
+    remedy in the text, or a final output replaces this one, no coordination is proposed.
 
     Raises:
         UsageError: the dataflow has no such output.
     """
-    if analysis.label(output) <= require:
+    provisional = any(each.provisional for each in analysis.graph.outputs if each.name == output)
+    if analysis.label(output) <= require or provisional or remedies(analysis, output):
         return []
     found = [
         plan
@@ -102,6 +104,12 @@ def repairs(analysis: Analysis, output: str, require: Severity = Severity.ASYNC)
         if (plan := search(analysis.graph, output, require, kinds, analysis.rules)) is not None
     ]
     return list(dict.fromkeys(found))
+
+
+def remedies(analysis: Analysis, output: str) -> list[str]:
+    """Return what makes each cause of a label confluent without coordination, if all causes have a remedy."""
+    found = [each.path.remedy for each in analysis.why(output) if each.anomaly]
+    return list(dict.fromkeys(found)) if all(found) else []
 
 
 def search(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from elfmesh.ql.expressions.nodes import (
     Aggregate,
@@ -13,13 +13,15 @@ from elfmesh.ql.expressions.nodes import (
     Frame,
     Literal,
     Over,
+    Ref,
     Scalar,
     Star,
     WindowBound,
     WindowCall,
+    rewrite,
 )
 from elfmesh.ql.expressions.refusals import GENERATORS
-from elfmesh.ql.plan.statement import SESSION
+from elfmesh.ql.plan.statement import LOOKED_UP, SESSION
 from elfmesh.ql.values.cast import format_double
 from elfmesh.units import format_duration
 
@@ -139,3 +141,21 @@ def _call(expr: Call) -> str:
         pairs = [f"WHEN {args[at]} THEN {args[at + 1]}" for at in range(0, len(args) - 1, 2)]
         return f"CASE {' '.join(pairs)} ELSE {args[-1]} END"
     return f"{expr.name}({', '.join(args)})"
+
+
+def text_of(expr: Expr, names: Mapping[str, str] | None = None) -> str:
+    """Format an expression for display, with quoted literals and with names for the columns of the plan."""
+
+    def change(node: Expr) -> Expr | None:
+        match node:
+            case Literal(kind="string"):
+                return FieldRef("'" + str(node.value).replace("'", "''") + "'")
+            case Ref():
+                return FieldRef((names or {}).get(node.name, node.name))
+            case FieldRef() if node.path.startswith(LOOKED_UP):
+                return FieldRef(f"lookup.{node.path.removeprefix(LOOKED_UP)}")
+            case Call(name="sum input"):
+                return rewrite(node.args[0], change)
+        return None
+
+    return full_text(rewrite(expr, change))

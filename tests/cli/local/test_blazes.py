@@ -102,3 +102,47 @@ def test_a_hostile_file_is_one_line_and_exit_code_65(
 )
 def test_wrong_options(option: list[str], words: str) -> None:
     assert run(["blazes", words, *option]) == 2
+
+
+JOB = "CREATE JOB a.b AS SELECT {} AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)"
+
+
+def test_texts_and_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "b.elfql").write_text(JOB.format("approx_percentile(x, 0.5)"))
+    (folder / "c.elfql").write_text(
+        "CREATE JOB a.c AS SELECT max(n) AS m FROM a.b GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)"
+    )
+    assert run(["blazes", str(folder), "--require", "Async"]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("a.b   Run")
+    assert "  repair   exact aggregates: percentile" in shown
+    assert shown[-1] == "2 outputs: 2 Run"
+    assert run(["blazes", str(folder / "b.elfql"), "--require", "Run"]) == 0
+
+
+def test_tentative_rows_do_not_count_for_the_required_label(tmp_path: Path) -> None:
+    file = tmp_path / "b.elfql"
+    file.write_text(JOB.format("count(*)"))
+    assert run(["blazes", str(file), "--require", "Async"]) == 0
+    file.write_text(JOB.format("count(*)").replace(" AS SELECT", " ON STRAGGLER SKIP AS SELECT"))
+    assert run(["blazes", str(file), "--require", "Async"]) == 1, "the second case counts"
+
+
+def test_what_is_no_dataflow(tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "b.elfql"
+    file.write_text("SELECT FROM")
+    assert run(["blazes", str(file)]) == 65
+    assert f"{file}:1:" in capsys.readouterr().err
+    assert run(["blazes", str(file), words]) == 2
+    file.write_bytes(b"\xff")
+    assert run(["blazes", str(file)]) == 65
+    assert run(["blazes", str(tmp_path / "none.elfql")]) == 1
+    file.unlink()
+    Path(words).unlink()
+    assert run(["blazes", str(tmp_path)]) == 2
+    file.write_text(f"{JOB.format('count(*)')};\n{JOB.format('sum(x)')}")
+    assert run(["blazes", str(file)]) == 65
+    assert "the job a/b is created twice" in capsys.readouterr().err
+    assert run(["blazes", str(file), "--variant", "a=b"]) == 2

@@ -1,0 +1,177 @@
+"""The dataflow of jobs from their plans: the table of paths, and the faults of the first explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elfmesh.control.coordination.analysis import analyse
+from elfmesh.control.coordination.derivation import Analysis
+from elfmesh.control.coordination.drawing import lines
+from elfmesh.control.coordination.repair import remedies
+from elfmesh.control.coordination.statements import CONDITIONS, dataflow
+from elfmesh.control.jobs.graph import job_graph
+from elfmesh.ql import parse_many
+
+ROOT = Path(__file__).parents[3]
+WINDOW = "GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)"
+
+
+def analysed(*texts: str) -> Analysis:
+    return analyse(dataflow(job_graph(parse_many(";\n".join(texts), source="f.elfql"))))
+
+
+def gates(text: str, part: str) -> list[set[str]]:
+    """The gates of the order-sensitive paths of the component of a query whose name ends with `part`."""
+    return [
+        set(gate)
+        for each in analysed(text).graph.components
+        if each.name.endswith(part)
+        for path in each.paths
+        for gate in path.annotation.gates
+    ]
+
+
+def paths(text: str) -> dict[str, str]:
+    found = analysed(text)
+    return {
+        f"{each.name.removeprefix('query 1 ')}: {path}": str(path.annotation)
+        for each in found.graph.components
+        for path in each.paths
+    }
+
+
+LOOKUP = "SELECT l.a, count(*) FROM log JOIN lookup.t l ON log.u = l.u GROUP BY l.a"
+TABLE = "CREATE JOB a.b TABLE t (u STRING, a STRING) EVERY '1 s' AS " + LOOKUP.replace("(*)", "(*) AS n")
+FUNCTION = (
+    "WITH FUNCTION f(a STRING) RETURNS STRING LANGUAGE PYTHON AS $${}$$ "
+    "SELECT f(u), count(*) FROM log GROUP BY f(u)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "annotation"),
+    [
+        ("SELECT u, count(*) FROM log WHERE n > 2 GROUP BY u", "rows: log -> row", "CR"),
+        (LOOKUP, "rows: log -> row", "OR (unknown)"),
+        (FUNCTION.format("def f(a):\n  return a"), "rows: log -> row", "CR"),
+        (FUNCTION.format("def f(a):\n  return str(hash(a))"), "rows: log -> row", "OR (unknown)"),
+        *(
+            (f"SELECT {each} FROM log", "rows final: row -> state", "CW")
+            for each in (
+                "count(*)", "sum(n)", "avg(n)", "stddev(n)", "min(n)", "max(n)", "first(n)", "last(n)",
+                "count(DISTINCT n)", "collect_list(n)", "collect_set(n)", "approx_count_distinct(n)",
+                "max_by(u, n)", "covar_pop(n, m)",
+            )
+        ),
+        ("SELECT approx_percentile(n, 0.5) FROM log", "rows final: row -> state", "OW (unknown)"),
+        ("SELECT u, count(*) FROM log GROUP BY u", "rows final: seal -> final", "OR (interval, u)"),
+        (
+            "SELECT u, count(*) FROM log GROUP BY u",
+            "rows tentative: deadline -> tentative", "OR (interval, u)",
+        ),
+        (
+            "SELECT u, count(*) FROM log GROUP BY SESSION(ts, INTERVAL '5' SECOND), u",
+            "rows final: seal -> final", "OR (interval, u)",
+        ),
+        (
+            "SELECT u, count(*) n FROM log GROUP BY u ORDER BY n LIMIT 3",
+            "rows final: seal -> final", "OR (interval, u), (interval)",
+        ),
+        ("SELECT u FROM log", "root: final 1 -> final", "CR"),
+        ("SELECT DISTINCT u FROM log", "root: final 1 -> final", "CR"),
+        (
+            "SELECT l.u, max(t.n) n FROM log l JOIN LATEST shop.top t ON l.u = t.u GROUP BY l.u",
+            "part 2: shop.top -> row", "OR (interval)",
+        ),
+    ],
+)  # fmt: skip
+def test_annotations_follow_from_the_plan(text: str, path: str, annotation: str) -> None:
+    found = paths(text)
+    keys = {key.replace("part 3", "part 2"): value for key, value in found.items()}
+    assert keys.get(path) == annotation, found
+
+
+# -- five faults of the first `elf explain`
+
+
+def test_a_table_of_the_text_is_async_and_a_file_is_not() -> None:
+    assert analysed(TABLE).shown("a.b") == "Async"
+    found = analysed(LOOKUP)
+    assert found.shown("query 1") == "Run"
+    assert remedies(found, "query 1") == [
+        "TABLE t (...) in the text, filled by `elf publish`: Async, no latency"
+    ]
+
+
+def test_a_python_function_is_examined() -> None:
+    assert analysed(FUNCTION.format("def f(a):\n  return a")).shown("query 1") == "Async"
+    found = analysed(FUNCTION.format("def f(a):\n  return str(hash(a))"))
+    assert found.shown("query 1") == "Run"
+    assert any("the function f calls hash" in line for line in lines(found))
+
+
+def test_limit_has_a_gate_of_its_own() -> None:
+    found = gates("SELECT u, count(*) n FROM log GROUP BY u ORDER BY n LIMIT 3", "rows final")
+    assert found == [{"u", "interval"}, {"interval"}]
+
+
+def test_the_label_of_a_job_that_is_read_is_inherited() -> None:
+    reader = "CREATE JOB a.c AS SELECT max(n) AS m FROM a.b GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)"
+    sketch = f"CREATE JOB a.b AS SELECT approx_percentile(n, 0.5) AS n FROM log {WINDOW}"
+    exact = f"CREATE JOB a.b AS SELECT sum(n) AS n FROM log {WINDOW}"
+    assert analysed(sketch, reader).shown("a.c") == "Run"
+    assert analysed(exact, reader).shown("a.c") == "Async"
+    alone = analysed(reader)
+    assert alone.shown("a.c") == "Async"
+    assert alone.graph.notes == ("job a.b is not among the texts: it counts as Async",)
+
+
+def test_skipped_stragglers_are_a_second_case() -> None:
+    text = "CREATE JOB a.b ON STRAGGLER {} AS SELECT count(*) AS n FROM log " + WINDOW
+    assert analysed(text.format("SKIP")).shown("a.b") == "Async | Run"
+    waiting = analysed(text.format("WAIT"))
+    assert waiting.shown("a.b") == "Async"
+    assert waiting.outputs["a.b"].conditions == set(CONDITIONS)
+    reader = "CREATE JOB a.c AS SELECT max(n) AS m FROM a.b GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)"
+    assert analysed(text.format("SKIP"), reader).shown("a.c") == "Async | Run"
+
+
+# -- outputs
+
+
+def test_tentative_rows_are_run_until_the_final_record() -> None:
+    found = analysed("CREATE JOB a.b ON STRAGGLER CORRECT AS SELECT count(*) AS n FROM log " + WINDOW)
+    assert (found.shown("a.b"), found.shown("a.b tentative")) == ("Async", "Run")
+    shown = list(lines(found))
+    assert "  a.b tentative   Run   until the final record replaces it" in shown
+    assert shown[-1] == "1 output: 1 Async"
+    waiting = analysed("CREATE JOB a.b ON STRAGGLER WAIT AS SELECT count(*) AS n FROM log " + WINDOW)
+    assert list(waiting.outputs) == ["a.b"]
+
+
+def test_jobs_that_read_each_other_are_async_because_of_the_delay() -> None:
+    text = "CREATE JOB a.{0} AS SELECT max(l.n) AS n FROM log l JOIN LATEST a.{1} t ON l.u = t.n " + WINDOW
+    assert analysed(text.format("x", "y"), text.format("y", "x")).shown("a.x") == "Async"
+
+
+def test_places_are_lines_of_the_file() -> None:
+    text = "SELECT u, count(*) n\nFROM log GROUP BY u\nORDER BY n\nLIMIT 3"
+    final = next(each for each in analysed(text).why("query 1") if str(each.path) == "seal -> final")
+    assert final.path.at.file == "f.elfql"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.elfql")), ids=lambda path: path.name)
+def test_no_example_is_above_async(path: Path) -> None:
+    found = analyse(dataflow(job_graph(parse_many(path.read_text(), source=path.name))))
+    final = [each.name for each in found.graph.outputs if not each.provisional]
+    assert {found.shown(name) for name in final} == {"Async"}
+
+
+def test_the_steps_of_many_jobs_grow_with_their_number() -> None:
+    def steps(count: int) -> int:
+        texts = [f"CREATE JOB a.j{at} AS SELECT count(*) AS n FROM s{at} {WINDOW}" for at in range(count)]
+        return analysed(*texts).steps
+
+    assert steps(40) == 10 * steps(4)
