@@ -126,7 +126,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 line in --help."""
 
 SECTIONS = {
-    "On one machine": "run demo explain test validate spark diff",
+    "On one machine": "run demo explain blazes test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query why verify tap dead-letters",
     "The fleet": "status wait get describe top health page leave",
