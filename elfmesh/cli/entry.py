@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollout": (_CLIENT, "Show, undo or promote the last change of a job."),
     "status": (_CLIENT, "Show whether all agents and jobs are well, and what is wrong."),
     "wait": (_CLIENT, "Wait until agents are alive or a job has a complete result."),
+    "ok-to-stop": (_CLIENT, "Check whether agents can be stopped without a job stopping."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Show the details of one job, agent or stream, or of log files."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
@@ -100,7 +101,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "blazes": (
         "elfmesh.cli.local.blazes:blazes_command",
-        "Show which outputs of a dataflow can differ, why, and what repairs it.",
+        "Show which outputs can differ between runs, why, and the repair.",
     ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
@@ -129,7 +130,7 @@ SECTIONS = {
     "On one machine": "run demo explain blazes test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query why verify tap dead-letters",
-    "The fleet": "status wait get describe top health page leave",
+    "The fleet": "status wait ok-to-stop get describe top health page leave",
     "A host": "agent check repair backup restore compact archive audit bench",
     "Keys and certificates": "ca key sign",
     "Set-up": "schema completion",

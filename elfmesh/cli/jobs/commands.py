@@ -27,6 +27,7 @@ from elfmesh.cli.host.health import health_command
 from elfmesh.cli.host.leave import leave_command
 from elfmesh.cli.jobs.listing import describe_command, get_command
 from elfmesh.cli.jobs.names import note_unknown_streams
+from elfmesh.cli.jobs.ok_to_stop import ok_to_stop_command
 from elfmesh.cli.jobs.publish import publish_command
 from elfmesh.cli.jobs.query import query_command
 from elfmesh.cli.jobs.results import results_command
@@ -148,6 +149,7 @@ def add_commands(group: click.Group) -> None:
         apply_command,
         status_command,
         wait_command,
+        ok_to_stop_command,
         get_command,
         describe_command,
         results_command,

@@ -128,6 +128,8 @@ def describe_command(
     client, name = Client(api), names[0]
     if kind == "job":
         found = client.describe(name)
+        if output == "json":
+            found |= {"master": {"name": found["master"], "epoch": found["epoch"]}}
     else:
         key = "name" if kind == "agent" else "stream"
         rows, silent = _listed(client, f"{kind}s")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from elfmesh.control.protocol.events import Reply
 from tests.cli.remote import api, backend, elf
-from tests.control.fakes import FakeBackend
+from tests.control.fakes import FakeBackend, recorded
 
 __all__ = ["api", "backend"]
 
@@ -32,3 +35,11 @@ def test_an_agent_that_did_not_answer_is_not_called_unknown(api: str, backend: F
     ran = elf("describe", "agent", "web2", "--api", api)
     assert ran.exit_code == 1
     assert "there is no agent 'web2'" in ran.stderr
+
+
+def test_the_master_of_a_described_job_is_an_object(api: str, backend: FakeBackend) -> None:
+    backend.replies["describe"] = Reply(0, 200, recorded("describe") | {"master": "web1", "epoch": 4})
+    found = json.loads(elf("describe", "job", "shop/top", "-o", "json", "--api", api).stdout)
+    assert found["master"] == {"name": "web1", "epoch": 4}
+    assert isinstance(found["voters"], list)
+    assert "master: web1\n" in elf("describe", "job", "shop/top", "--api", api).stdout
