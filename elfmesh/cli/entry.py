@@ -101,7 +101,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "blazes": (
         "elfmesh.cli.local.blazes:blazes_command",
-        "Show which outputs can differ between runs, why, and the repair.",
+        "Show which outputs can differ between runs, and why.",
     ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
