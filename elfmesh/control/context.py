@@ -69,7 +69,6 @@ class Alarm:
     """A call that is scheduled at most once at a time.
 
     Args:
-        context: clock and timers.
         call: the call.
     """
 

@@ -24,7 +24,6 @@ class ClosingTerm:
     """Shared state of one term.
 
     Args:
-        context: clock and effects.
         terms: terms at the beginning of the term.
         plan: plan of the newest version.
         book: the roster.

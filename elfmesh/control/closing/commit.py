@@ -47,7 +47,6 @@ class Committer:
     """Closes the intervals of one job in one epoch.
 
     Args:
-        context: clock.
         proposer: proposer of the job's register.
         cell: value of the register at the beginning of the term.
         master: the master of the job.

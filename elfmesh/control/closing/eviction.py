@@ -40,7 +40,6 @@ class Evictions:
     """Evictions of one job in one term.
 
     Args:
-        context: clock.
         book: the roster.
         straggler_policy: knows the dead members.
         latency_stats: forgets evicted members.

@@ -62,7 +62,6 @@ class Closer:
     """Interval closer of one job in one term.
 
     Args:
-        term: shared state of the term.
         source: source of the intervals.
     """
 

@@ -32,11 +32,7 @@ class _Open:
 
 
 class LatencyStats:
-    """Durations of one job's intervals.
-
-    Args:
-        context: clock.
-    """
+    """Durations of one job's intervals."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -29,7 +29,6 @@ class MemberIntervals:
     """The `IntervalSource` of members.
 
     Args:
-        term: shared state of the term.
         collection: contributions of the members.
     """
 

@@ -25,7 +25,6 @@ class RecordMaker:
     """Record maker of one term.
 
     Args:
-        term: shared state of the term.
         collection: contributions of the members.
         latest: side inputs: results of other jobs.
     """

@@ -40,7 +40,6 @@ class Revising:
     """Repeated collections of one job.
 
     Args:
-        term: shared state of the term.
         trees: partial store of each tree of the job.
         failed: contributions that could not be merged.
     """

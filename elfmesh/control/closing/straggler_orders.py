@@ -22,7 +22,6 @@ class Stragglers:
     """Decides about the oldest open interval of one job while members are missing from it.
 
     Args:
-        term: shared state of the term.
         collection: contributions of the members.
         wake: schedules the next decision at a time.
     """

@@ -51,7 +51,6 @@ class Tentative:
     """The tentative records of one job.
 
     Args:
-        context: clock and timers.
         epoch: epoch of the master; it is part of `seq`, so that successors continue with higher numbers.
         again: called when another tentative record may be made.
         shown: called when there is a new revision.

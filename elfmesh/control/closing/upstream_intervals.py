@@ -26,11 +26,7 @@ from elfmesh.control.upstream.poller import UpstreamPoller
 
 
 class UpstreamIntervals:
-    """The `IntervalSource` of upstream jobs.
-
-    Args:
-        term: shared state of the term.
-    """
+    """The `IntervalSource` of upstream jobs."""
 
     def __init__(self, term: ClosingTerm) -> None:
         self._term, self._plan, self._manifest = term, term.plan, term.stages[-1].manifest

@@ -32,7 +32,6 @@ class Drain:
     """Drain of one agent.
 
     Args:
-        context: clock and effects.
         leadership: the votes, and the leaders of jobs.
     """
 

@@ -102,7 +102,6 @@ class Elections:
     """Elections of one agent.
 
     Args:
-        context: clock.
         registers: the control registers.
         epoch: returns the highest known epoch of a job.
     """

@@ -21,11 +21,7 @@ HANDOVER_S = 1.0
 
 
 class HandoverPolicy:
-    """All handovers of one agent.
-
-    Args:
-        context: clock and effects.
-    """
+    """All handovers of one agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

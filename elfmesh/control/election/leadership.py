@@ -62,7 +62,6 @@ class Leadership:
     """Masters and replicas of one agent.
 
     Args:
-        context: clock and effects.
         member_host: the members of this agent, which have terms of their jobs.
         roots: receives the master of each tree.
         acceptors: number of voters of a job.

@@ -53,7 +53,6 @@ class Master:
     """See the module.
 
     Args:
-        context: clock and way out.
         plan: of the job's text.
         copy: this agent's copy of the results log.
         won: the change of the register that made this agent the master.

@@ -59,11 +59,7 @@ class _Job:
 
 
 class Rendezvous:
-    """Remembers the jobs on each stream, and multicasts them to its member hosts.
-
-    Args:
-        context: clock and way out.
-    """
+    """Remembers the jobs on each stream, and multicasts them to its member hosts."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -23,7 +23,6 @@ class TermState:
     """See the module.
 
     Args:
-        context: clock and way out.
         began: the terms with which the epoch began.
         book: the roster.
         committer: knows the closed watermark and the acceptors.

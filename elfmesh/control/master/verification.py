@@ -99,7 +99,6 @@ class Verifier:
     """Verifies intervals of one job.
 
     Args:
-        context: the way out.
         stages: the job's versions.
         book: its roster.
         epoch: the master's term.

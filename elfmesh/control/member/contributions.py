@@ -63,7 +63,6 @@ class Contributions:
     """The open contributions of one member.
 
     Args:
-        context: clock and effects.
         trees: of the job, one per partition.
         sent: called with each range that goes up, its number, and whether it goes up again.
 

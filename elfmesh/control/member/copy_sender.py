@@ -49,7 +49,6 @@ class CopySender:
     """The contributions of one member of one job.
 
     Args:
-        context: clock and way out.
         replicas: peers that must have a contribution.
     """
 

@@ -57,7 +57,6 @@ class Member:
     """Works on one job at this agent.
 
     Args:
-        context: clock and effects.
         manifest: of the job.
         plan: of the job's text.
         master: the agent that leads the job, as far as this agent knows.

@@ -45,11 +45,7 @@ JOBS_MAX = 1000
 
 
 class MemberHost:
-    """The worker side of an agent.
-
-    Args:
-        context: clock and way out.
-    """
+    """The worker side of an agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

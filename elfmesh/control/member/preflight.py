@@ -30,11 +30,7 @@ Key = tuple[bytes, str, int, bytes]
 
 
 class Preflight:
-    """The trials of one agent.
-
-    Args:
-        context: clock and way out.
-    """
+    """The trials of one agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -29,11 +29,7 @@ class _Recheck:
 
 
 class Rechecks:
-    """The verifications that one member takes part in.
-
-    Args:
-        context: the way out.
-    """
+    """The verifications that one member takes part in."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -43,11 +43,7 @@ class _Tree:
 
 
 class Roots:
-    """All trees of other masters whose root is this agent.
-
-    Args:
-        context: clock and way out.
-    """
+    """All trees of other masters whose root is this agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -66,7 +66,6 @@ class RosterRequests:
     """Sends the requests of one member.
 
     Args:
-        context: clock and effects.
         member: the member that sends them.
 
     Attributes:

@@ -82,7 +82,6 @@ class Programs:
     """The programs beside one agent.
 
     Args:
-        context: clock and effects.
         masters: ids of the jobs that this agent leads.
     """
 

@@ -42,7 +42,6 @@ class Outbox:
     """The parcels of the programs at this agent.
 
     Args:
-        context: clock and effects.
         parents: this agent's parent by tree.
         answer: sends a session the result of its message.
     """

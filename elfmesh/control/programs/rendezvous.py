@@ -62,11 +62,7 @@ class _Program:
 
 
 class ProgramRendezvous:
-    """The programs of which this agent is the rendezvous.
-
-    Args:
-        context: clock and effects.
-    """
+    """The programs of which this agent is the rendezvous."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

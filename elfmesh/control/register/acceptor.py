@@ -114,7 +114,6 @@ class Acceptors:
     """The acceptors of one agent.
 
     Args:
-        context: effects.
         custody: state of jobs at this agent.
     """
 

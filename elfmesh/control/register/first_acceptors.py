@@ -66,7 +66,6 @@ class FirstAcceptors:
     """Decides whether this agent may create registers.
 
     Args:
-        context: clock.
         registers: registers of this agent, with the number of voters.
         terms_query: queries the neighbours of a job.
         is_dead: returns whether an incarnation is known to have ended.

@@ -71,7 +71,6 @@ class Proposer:
     """Proposer of one agent for one job's register.
 
     Args:
-        context: clock and effects.
         job: job of the register.
         acceptors: agents to ask while the value is unknown.
         boot: random number of this boot.

@@ -33,7 +33,6 @@ class Registers:
     """All control registers of one agent.
 
     Args:
-        context: clock and effects.
         custody: state of jobs at this agent.
         acceptors: number of voters of a job; odd.
         leads: returns whether this agent leads a job or tries to.

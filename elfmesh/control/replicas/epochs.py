@@ -21,7 +21,6 @@ class Epochs:
     """The highest known epoch of each job.
 
     Args:
-        context: effects.
         concerns: returns whether this agent leads a job, is a member, has a replica, or votes on it.
     """
 

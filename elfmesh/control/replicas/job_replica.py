@@ -21,7 +21,6 @@ class JobReplica:
     """Replica of one job.
 
     Args:
-        context: effects.
         terms: the known terms.
         copy: this agent's copy of the job's results log.
     """

@@ -35,11 +35,7 @@ _UNPACK = msgspec.msgpack.Decoder(Contact)
 
 
 class KnownPeers:
-    """The known peers of one agent.
-
-    Args:
-        context: clock and effects.
-    """
+    """The known peers of one agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

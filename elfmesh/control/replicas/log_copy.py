@@ -42,7 +42,6 @@ class LogCopy:
     """This agent's copy of a job's results log, whether it leads the job or not.
 
     Args:
-        context: effects.
         job: job of the log.
         incarnation: incarnation of the log.
         latest: last index in the copy, or last index that this agent's vote requires.

@@ -46,7 +46,6 @@ class LogRepair:
     """The holes of one copy.
 
     Args:
-        context: clock and effects.
         job: job of the log.
         incarnation: incarnation of the log.
         voters: returns the agents that may have a copy; None if this copy is not needed any more.

@@ -37,7 +37,6 @@ class PageCopies:
     """Row pages of one job ahead of its log.
 
     Args:
-        context: clock and effects.
         job: job of the pages.
         incarnation: incarnation of its results.
         held: index and digest of the pages on disk.

@@ -58,7 +58,6 @@ class TermsQuery:
     """Terms queries of one agent.
 
     Args:
-        context: clock and effects.
         known: returns this agent's own terms of a job.
     """
 

@@ -50,7 +50,6 @@ class Creation:
     """Begins jobs at this agent.
 
     Args:
-        context: clock and way out.
         leadership: who leads what.
         busy: requests that wait for something, by job; shared with `RequestHandler`.
         pass_on: passes a request on to the agent that leads its job.

@@ -72,7 +72,6 @@ class RequestHandler:
     """Answers the requests that reach this agent.
 
     Args:
-        context: clock and effects.
         leadership: the masters, and what is known of other masters.
         member_host: the members on this agent.
         dead: the dead agents that this agent knows.

@@ -42,7 +42,6 @@ class NoMajority:
     """Answers requests about jobs without a majority.
 
     Args:
-        context: clock and effects.
         leadership: the attempts to lead, and the copies of results logs.
     """
 

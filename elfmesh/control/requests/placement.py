@@ -53,7 +53,6 @@ class Placement:
     """Places new jobs whose home is here, and tells other agents of those that have a placement here.
 
     Args:
-        context: clock and way out.
         leadership: what is led here, and what is known of other jobs.
         busy: words that wait for something, by job; shared with who takes them.
         begin: takes a word about a job that shall live here.

@@ -71,7 +71,6 @@ class Recoveries:
     """The recoveries of one agent.
 
     Args:
-        context: clock and effects.
         leadership: the attempts to lead.
     """
 

@@ -111,7 +111,6 @@ class Requests:
     """The open requests of this agent's clients.
 
     Args:
-        context: clock and effects.
         member_host: the members on this agent, which may have to leave.
     """
 

@@ -55,7 +55,6 @@ class VersionHandler:
     """Changes the versions of the jobs of this master.
 
     Args:
-        context: clock and effects.
         begin_again: ends a job and creates it again with new interval numbers.
         again: takes a request that had to wait.
     """

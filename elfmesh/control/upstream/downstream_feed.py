@@ -28,7 +28,6 @@ class DownstreamFeed:
     """Downstream feed of one job.
 
     Args:
-        context: clock.
         plan: plan of the job.
         term: its `terms` are the present ones.
     """

@@ -41,7 +41,6 @@ class UpstreamPoller:
     """Upstream poller of one job.
 
     Args:
-        context: clock and effects.
         manifests: versions with open intervals of the job that reads; the newest is the last.
         answered: called after every answer.
         is_idle: returns whether no results of a job are needed now; the request then only registers the

@@ -141,7 +141,6 @@ class SideInput:
     """Side inputs of one job.
 
     Args:
-        context: clock and effects.
         manifests: versions of the job, which read the same jobs, but may read other columns.
         received: called after new input.
     """

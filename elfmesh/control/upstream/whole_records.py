@@ -27,7 +27,6 @@ class WholeRecords:
     """Requests for the pages of one answer.
 
     Args:
-        context: effects.
         candidates: ids of the other job's candidate placements.
         records: records of the answer.
         bytes_max: maximum size of the rows of one record.
