@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from elfmesh import spark_bridge
 from elfmesh.cli import entry
 from elfmesh.errors import ElfError
 from tests.exhaustive import fewer_examples
-from tests.scheduling import FileByFile
+from tests.scheduling import FileByFile, begin_apart, in_order
 from tests.spark_tests import SESSION
 
 # A busy machine is no bug of the code under test.
@@ -33,9 +34,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
     return FileByFile(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Share out the compiling of tests."""
+    begin_apart(config, Path(__file__).parent)
+
+
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let tests of Hypothesis try fewer examples, unless the profile `exhaustive` is asked for."""
+    in_order(config, items)
     if config.getoption("hypothesis_profile") != "exhaustive":
         fewer_examples(item for item in items if item.get_closest_marker("hypothesis"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,41 @@ def test_a_run_ends_and_names_the_test_when_a_process_has_ended(fine: int, tmp_p
     assert f"1 failed, {23 + fine} passed" in done.stdout, done.stdout + done.stderr
     assert "crashed while running 'test_deadly.py::test_deadly'" in done.stdout
     assert done.stdout.count("node down") == 1
+
+
+APART = """
+from pathlib import Path
+from tests.scheduling import begin_apart, in_order
+
+def pytest_configure(config):
+    begin_apart(config, Path(__file__).parent)
+
+def pytest_collection_modifyitems(config, items):
+    in_order(config, items)
+"""
+IMPORTED = """
+import os
+from pathlib import Path
+
+with (Path(__file__).parents[1] / os.environ["PYTEST_XDIST_WORKER"]).open("a") as file:
+    file.write(__name__ + os.linesep)
+
+def test_fine():
+    pass
+"""
+
+
+def test_processes_begin_to_collect_at_different_folders_and_agree_on_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(APART)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(IMPORTED)
+    words = ["-q", "-n", "2", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+    began = [(tmp_path / process).read_text().split()[0] for process in ("gw0", "gw1")]
+    assert [name.rpartition(".")[2] for name in began] == ["test_one", "test_two"]
