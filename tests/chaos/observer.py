@@ -102,7 +102,7 @@ class Observer:
         newest = self.last.get(job)
         start = None if newest is None else newest + 1 - (BACK if again else 0)
         query = "limit=200" + ("" if start is None else f"&from={start}")
-        for line in agent.ask("GET", f"/v1/jobs/{job}/results?{query}", timeout_s=3.0).splitlines():
+        for line in agent.ask("GET", f"/v1/jobs/{job}/results?{query}", timeout_s=10.0).splitlines():
             result = json.loads(line)
             write(line.decode() + "\n")
             index = result["interval"]["index"]

@@ -22,6 +22,7 @@ from tests.chaos.proxy import FaultProxy, Link
 from tests.chaos.verify import IDS, SETTLED_FILE, SUMS
 from tests.e2e.fleet import eventually
 from tests.e2e.zygote import Zygote
+from tests.patience import PATIENCE_S
 
 CLAUSES = "LATENESS '500 ms' DEADLINE '1 s' HORIZON '{horizon_s:g} s'"
 JOBS = {
@@ -69,7 +70,7 @@ class Weather:
     Attributes:
         agents: how many.
         kills: it goes on until so many processes were killed, by us or by a fail point,
-        pauses: and so many were stopped for a while.
+        pauses: so many were stopped for a while, and a killed master has had a successor.
         pause_s: shortest and longest pause; most are near the shortest.
         seconds: no fault later than so long after the beginning, whatever was reached: it is verified.
         down_s: shortest and longest time until a killed one is started again.
@@ -158,7 +159,8 @@ class Storm:
 
     @property
     def _goes_on(self) -> bool:
-        return self.toll.kills < self.weather.kills or self.toll.pauses < self.weather.pauses
+        enough = self.toll.kills >= self.weather.kills and self.toll.pauses >= self.weather.pauses
+        return not (enough and self._observer.fail_overs)
 
     # -- before and after ------------------------------------------------------------------------------
 
@@ -228,7 +230,7 @@ class Storm:
         for agent in self.agents:
             if agent.process is not None and agent.state != DOWN:
                 try:
-                    agent.process.wait(15)
+                    agent.process.wait(PATIENCE_S)
                 finally:
                     agent.fall()
         self._proxy.close()

@@ -157,7 +157,7 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
 
 def test_an_agent_that_comes_back_loses_and_repeats_nothing(fleet: Fleet, tmp_path: Path) -> None:
     fleet.start(3)
-    fleet[0].apply(LIVE.replace("AS SELECT", "DEADLINE '20 s' AS SELECT", 1))
+    fleet[0].apply(LIVE.replace("AS SELECT", "DEADLINE '300 s' AS SELECT", 1))
     with Traffic(fleet, [0, 1, 2]) as traffic:
         closed_after(fleet, "e2e/live", int(time.time()))
         fleet[1].kill()

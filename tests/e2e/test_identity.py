@@ -54,7 +54,7 @@ def serving(ca: Authority) -> tuple[subprocess.Popen[bytes], str]:
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert says_something(process.stdout, 60)
+    assert says_something(process.stdout, PATIENCE_S)
     return process, process.stdout.readline().decode().strip().removeprefix("ready ca=")
 
 
@@ -72,11 +72,11 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
             member(fleet, 3, "--token", str(tmp_path / "web3.token"))
             first, *others = fleet.agents
             first.start()
-            first.wait_ready(120)
+            first.wait_ready()
             for agent in others:
                 agent.start([first.overlay])
             for agent in others:
-                agent.wait_ready(120)
+                agent.wait_ready()
             shown = {"ELF_API": others[1].api, "ELF_CERT": ann.cert, "ELF_KEY": ann.key, "ELF_CA": ann.ca}
             (tmp_path / "job.elfql").write_text(JOB)
             done = elf("apply", "-f", str(tmp_path / "job.elfql"), **shown)

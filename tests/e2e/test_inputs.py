@@ -37,7 +37,7 @@ def total(agent: Agent, job: str, column: str) -> dict[str, int]:
 
 
 def wait_total(agent: Agent, job: str, column: str, expected: dict[str, int]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while (found := total(agent, job, column)) != expected:
         assert time.monotonic() < deadline, (found, agent.errors())
 

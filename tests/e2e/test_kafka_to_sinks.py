@@ -90,7 +90,7 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
         fleet.agents.append(agent)
         agent.environment = {"ELF_FAILPOINT": "kafka.spooled:2"}
         agent.start()
-        agent.wait_ready(60)
+        agent.wait_ready()
         agent.apply(JOB)
         producer = Producer({"bootstrap.servers": brokers, "log_level": 0})
         for number in range(COUNTED):
@@ -104,7 +104,7 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
         agent.process.stdout.close()
         agent.environment = {}
         agent.start()
-        agent.wait_ready(60)
+        agent.wait_ready()
         eventually(lambda: total(agent.results("e2e/counted")) == COUNTED, what="the count")
         eventually(lambda: total(list(kept.values())) == COUNTED, what="the calls")
         with psycopg.connect(conninfo, autocommit=True) as db:

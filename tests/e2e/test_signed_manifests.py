@@ -12,7 +12,7 @@ from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import Traffic
 from tests.e2e.programs.test_functions import run
 
-TEXT = """CREATE JOB shop.plain DEADLINE '20 s' AS SELECT k, count(*) AS n FROM log WHERE {where}
+TEXT = """CREATE JOB shop.plain DEADLINE '300 s' AS SELECT k, count(*) AS n FROM log WHERE {where}
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
 
 

@@ -60,7 +60,7 @@ def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
         fleet.agents.append(agent)
         agent.environment = {"ELF_FAILPOINT": "sink.written.parquet:3"}
         agent.start()
-        agent.wait_ready(60)
+        agent.wait_ready()
         agent.apply(JOB)
         with Traffic(fleet, [0], every_s=0.05):
             assert agent.process is not None
@@ -69,7 +69,7 @@ def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
             agent.process.stdout.close()
             agent.environment = {}
             agent.start()
-            agent.wait_ready(60)
+            agent.wait_ready()
             eventually(lambda: len(published(agent)) >= 18, what="the results")
             _check_health(agent, tmp_path)
         eventually(lambda: filed(tmp_path) == expected(agent), what="the files")

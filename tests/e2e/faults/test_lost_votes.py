@@ -60,7 +60,7 @@ def test_a_deleted_job_and_an_old_version_stay_gone(tmp_path: Path) -> None:
         one, two = (agent for agent in fleet if agent is not away)
         away.kill()
         changed = {"text": TEXT.format(job="kept", more=", 2 AS two"), "job": "e2e/kept"}
-        one.ask("POST", "/v1/jobs", changed, 60.0)
+        one.ask("POST", "/v1/jobs", changed)
         one.ask("DELETE", "/v1/jobs/e2e/gone", timeout_s=PATIENCE_S)
         eventually(lambda: jobs(one)["e2e/kept"]["version"] == 2, what="version 2")
         one.kill()

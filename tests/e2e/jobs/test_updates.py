@@ -22,7 +22,7 @@ from tests.exhaustive import few
 from tests.patience import PATIENCE_S
 
 SHAPE = {"job", "version", "effective_interval", "acknowledged", "expected", "state", "seconds"}
-TEXT = """CREATE JOB e2e.{name} DEADLINE '20 s' AS SELECT k, {what} AS n FROM log {where}
+TEXT = """CREATE JOB e2e.{name} DEADLINE '300 s' AS SELECT k, {what} AS n FROM log {where}
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k {end} ORDER BY k"""
 ZONES = ("eu", "us", "us")
 
@@ -244,7 +244,7 @@ def test_a_master_killed_in_the_midst_finishes_the_change_or_abandons_it(
     tmp_path: Path, after_s: float
 ) -> None:
     """Whichever it is, once its master is back: one boundary for all, nothing lost, nothing of both."""
-    texts = [text("kill").replace("20 s", "60 s"), text("kill", where="WHERE v < 50").replace("20 s", "60 s")]
+    texts = [text("kill"), text("kill", where="WHERE v < 50")]
     with Fleet(tmp_path) as fleet:
         fleet.start(4)
         fleet[0].apply(texts[0])
@@ -281,5 +281,9 @@ def test_a_master_killed_in_the_midst_finishes_the_change_or_abandons_it(
 
 def status_of(agent: Agent) -> dict[str, Any] | None:
     """The state of the rollout; None as long as there is no master."""
+    try:
+        agent.get("/v1/jobs/e2e/kill")  # costs less than a command for each look
+    except AssertionError:
+        return None
     done = elf(agent, "rollout", "status", "e2e/kill", "-o", "json")
     return json.loads(done.stdout) if done.returncode == 0 else None

@@ -20,9 +20,9 @@ from tests.e2e.live import Traffic, by_index
 from tests.ingest.functions.test_evaluator import is_alive
 
 CLUSTER = "functions"
-PLAIN = """CREATE JOB fn.plain DEADLINE '20 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
+PLAIN = """CREATE JOB fn.plain DEADLINE '300 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
-JOB = """CREATE JOB fn.{name} DEADLINE '20 s' AS
+JOB = """CREATE JOB fn.{name} DEADLINE '300 s' AS
 WITH FUNCTION f(v BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$
 def f(v):
     {body}

@@ -18,6 +18,7 @@ from elfmesh.ingest.functions.evaluator import STRIKES, Evaluator
 from elfmesh.ingest.functions.process import Limits, WorkerFailed
 from elfmesh.ql.expressions.python_function import Computed, PythonFunction
 from tests.ingest.functions.declared import function
+from tests.patience import PATIENCE_S
 
 ROWS = 30
 PATIENT = Limits(seconds=30.0, memory_bytes=128 << 20)
@@ -272,10 +273,10 @@ def test_no_worker_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
         "import threading, time, pyarrow as pa\n"
         "from elfmesh.ingest.functions.process import Limits, WorkerProcess\n"
         "from tests.ingest.functions.declared import function\n"
-        "made = WorkerProcess([function('def f(x):\\n    while True: pass')], Limits(60.0, 128 << 20))\n"
+        "made = WorkerProcess([function('def f(x):\\n    while True: pass')], Limits(600.0, 128 << 20))\n"
         "threading.Thread(target=made.call, args=(0, [pa.array([1])], 1), daemon=True).start()\n"
         "print(made.pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     with subprocess.Popen(
         [sys.executable, str(script)],
@@ -286,7 +287,7 @@ def test_no_worker_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
         pid = int(parent.stdout.readline())
         assert is_alive(pid)
         parent.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_alive(pid)

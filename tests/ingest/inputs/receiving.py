@@ -11,6 +11,7 @@ from pathlib import Path
 from elfmesh.ingest.host import ThreadExecutor
 from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.stream_settings import StreamConfig
+from tests.patience import PATIENCE_S
 
 
 class NoFrames:
@@ -34,7 +35,7 @@ def spooled(root: Path) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "nothing more comes"
         await asyncio.sleep(0.01)
