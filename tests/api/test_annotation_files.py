@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.api.annotation_files import DEPTH_MAX, parse_document, read_document
+from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import read_annotations
 from elfmesh.errors import DataError, NotInstalled, RuntimeFailure
 from tests.control.coordination.papers import AD_NETWORK
@@ -89,3 +90,13 @@ def test_yaml_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotInstalled, match="pyyaml"):
         parse_document(b"A: b", "f.yaml")
     assert parse_document(b'{"A": "b"}', "f.json").values == {"A": "b"}
+
+
+def test_a_ring_of_ten_thousand_components_is_read_and_labelled() -> None:
+    size = 10_000
+    text = "".join(
+        f"c{at}: {{annotation: {{from: x{at}, to: x{(at + 1) % size}, label: OW}}}}\n" for at in range(size)
+    )
+    (graph,) = read_annotations(parse_document(text.encode(), "f.yaml")).graphs({}).values()
+    found = analyse(graph)
+    assert {str(label.severity) for label in found.labels.values()} == {"Run"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from elfmesh.control.coordination.graph import AnnotatedPath, Graph, Node, Port
 from elfmesh.control.coordination.labels import Severity, StreamLabel
@@ -82,17 +83,35 @@ class Analysis:
             raise UsageError(f"no output {output}", hint=f"There are {', '.join(self.outputs) or 'none'}.")
         return self.outputs[output]
 
+    def own(self, output: str) -> list[Derivation]:
+        """Return the part of the derivation that belongs to the output's job; all of it without jobs."""
+        return self._derived(output, self.graph.group_of(output))
+
+    def inherited(self, output: str) -> list[str]:
+        """Return the other jobs in which a cause of the label lies."""
+        group = self.graph.group_of(output)
+        causes = (self.graph.by_name[each.output[0]].group for each in self.why(output) if each.anomaly)
+        return list(dict.fromkeys(each for each in causes if each != group)) if group else []
+
     def why(self, output: str) -> list[Derivation]:
         """Return the derivation of an output's label, from the sources on."""
+        return self._derived(output, "")
+
+    def _derived(self, output: str, group: str) -> list[Derivation]:
         self._output(output)
-        producers = [each.producer for each in self.graph.outputs if each.name == output and each.producer]
+        producers = self.graph.producers[output]
         needed, fresh = set(producers), list(producers)
         while fresh:
             for port in _upstream(self.graph, fresh.pop()):
-                if port not in needed:
+                if port not in needed and group in ("", self.graph.by_name[port[0]].group):
                     needed.add(port)
                     fresh.append(port)
-        return [each for port, steps in self.derivations.items() if port in needed for each in steps]
+        order = self._order
+        return [step for port in sorted(needed, key=order.__getitem__) for step in self.derivations[port]]
+
+    @cached_property
+    def _order(self) -> dict[Port, int]:
+        return {port: at for at, port in enumerate(self.derivations)}
 
 
 def _upstream(graph: Graph, port: Port) -> Iterable[Port]:

@@ -33,8 +33,7 @@ _COLUMN, _ROW, _WIDTH, _HEIGHT = 220, 70, 150, 40
 
 def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator[str]:
     """Yield each output with its label, its paths or the causes of its label, and its repairs."""
-    provisional = {each.name for each in analysis.graph.outputs if each.provisional}
-    explained = any(path.why for each in analysis.graph.components for path in each.paths)
+    provisional = analysis.graph.provisional
     width = max((len(name) for name in analysis.outputs if name not in provisional), default=0)
     for name, label in analysis.outputs.items():
         if name in provisional:
@@ -43,11 +42,14 @@ def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator
         conditions = f"   if {', '.join(sorted(label.conditions))}" if label.conditions else ""
         sealed = f"   sealed ({'; '.join(sorted(map(str, label.seals)))})" if label.seals else ""
         yield f"{name.ljust(width)}   {analysis.shown(name)}{sealed}{conditions}"
-        for each in analysis.why(name) if label.severity > Severity.ASYNC or explained else ():
+        bad = label.severity > Severity.ASYNC
+        for each in analysis.own(name) if bad or analysis.graph.group_of(name) else ():
             if each.anomaly:
                 yield f"  {described(each)}"
             elif each.path.why:
                 yield f"  {each.path}   {each.path.annotation}   {each.path.why}"
+        if bad and (others := analysis.inherited(name)):
+            yield f"  inherits the label of {', '.join(others)}"
         yield from (f"  repair   {each}" for each in remedies(analysis, name))
         for plan in repairs(analysis, name, require):
             yield from _repair_lines(plan, require)
@@ -57,7 +59,7 @@ def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator
 
 def summary(analysis: Analysis) -> str:
     """Return the number of final outputs by label."""
-    provisional = {each.name for each in analysis.graph.outputs if each.provisional}
+    provisional = analysis.graph.provisional
     counts = Counter(each.severity for name, each in analysis.outputs.items() if name not in provisional)
     words = [f"{counts[each]} {each}" for each in Severity if counts[each]]
     total = counts.total()
@@ -121,12 +123,13 @@ def _output(analysis: Analysis, name: str, label: StreamLabel, require: Severity
     otherwise = analysis.otherwise.get(name, label.severity)
     return {
         "name": name,
-        "provisional": any(each.provisional for each in analysis.graph.outputs if each.name == name),
+        "provisional": name in analysis.graph.provisional,
         "label": str(label.severity),
         "otherwise": str(otherwise) if otherwise != label.severity else None,
         "conditions": sorted(label.conditions),
         "seals": sorted(map(str, label.seals)),
-        "derivation": [_derivation(each) for each in analysis.why(name)],
+        "derivation": [_derivation(each) for each in analysis.own(name)],
+        "inherits": analysis.inherited(name) if label.severity > Severity.ASYNC else [],
         "remedies": remedies(analysis, name),
         "repairs": [_repair(plan) for plan in repairs(analysis, name, require)],
     }
@@ -138,6 +141,7 @@ def _derivation(each: Derivation) -> dict[str, Any]:
         "rule": each.rule,
         "path": str(each.path),
         "annotation": str(each.path.annotation),
+        **_annotation(each.path.annotation.gates),
         "input": str(each.input),
         "conclusion": each.conclusion,
         "label": str(each.label),
@@ -153,6 +157,8 @@ def _repair(plan: RepairPlan) -> dict[str, Any]:
              "key": list(each.key)}
             for each in plan.steps
         ],
+        "strategy": ", ".join(dict.fromkeys(each.strategy for each in plan.steps)),
+        "streams": list(dict.fromkeys(name for each in plan.steps for name in each.streams)),
         "label": str(plan.label),
         "exact": plan.exact,
         "formula": plan.formula,

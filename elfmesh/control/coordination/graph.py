@@ -69,12 +69,16 @@ class AnnotatedPath:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Component; `replicated` is its Rep annotation, or None if it follows from its inputs."""
+    """Component; `replicated` is its Rep annotation, or None if it follows from its inputs.
+
+    `group` is the job of which the component is a part.
+    """
 
     name: str
     paths: tuple[AnnotatedPath, ...]
     replicated: bool | None = None
     at: Place = Place()
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,27 @@ class Graph:
     @cached_property
     def outputs(self) -> tuple[DataStream, ...]:
         return tuple(each for each in self.streams if each.consumer is None)
+
+    @cached_property
+    def producers(self) -> Mapping[str, list[Port]]:
+        """Return where each output of the dataflow comes from."""
+        found: dict[str, list[Port]] = {}
+        for each in self.outputs:
+            found.setdefault(each.name, []).extend([each.producer] if each.producer else [])
+        return found
+
+    @cached_property
+    def provisional(self) -> frozenset[str]:
+        """Return the outputs that a final output replaces."""
+        return frozenset(each.name for each in self.outputs if each.provisional)
+
+    @cached_property
+    def _groups(self) -> Mapping[str, str]:
+        return {each.name: self.by_name[each.producer[0]].group for each in self.outputs if each.producer}
+
+    def group_of(self, output: str) -> str:
+        """Return the job whose output this is, or nothing."""
+        return self._groups.get(output, "")
 
     @cached_property
     def into(self) -> Mapping[Port, list[DataStream]]:

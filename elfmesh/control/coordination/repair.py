@@ -95,7 +95,7 @@ def repairs(analysis: Analysis, output: str, require: Severity = Severity.ASYNC)
     Raises:
         UsageError: the dataflow has no such output.
     """
-    provisional = any(each.provisional for each in analysis.graph.outputs if each.name == output)
+    provisional = output in analysis.graph.provisional
     if analysis.label(output) <= require or provisional or remedies(analysis, output):
         return []
     found = [

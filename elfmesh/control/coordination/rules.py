@@ -125,9 +125,8 @@ def conclude(rules: RuleSet, given: PathInput) -> Conclusion:
     An order does not settle records that arrive twice, because each instance may receive other repetitions.
     """
     found = _anomaly(rules, given)
-    annotation = given.path.annotation
-    ordered = given.order if "S9" in rules and annotation.order_sensitive else ""
-    if ordered == M1 and found.rule in {"1", "2", "4", "S2", "S11"}:
+    ordered = given.order if "S9" in rules else ""
+    if ordered == M1 and found.rule in {"1", "2", "3", "4", "S2", "S11"}:
         found = Conclusion("S9", found.out)
     if ordered == M2 and (found.taint or found.read) and found.rule != "S8":
         found = Conclusion("S9", found.out, settled=True)

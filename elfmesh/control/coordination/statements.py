@@ -97,7 +97,7 @@ class _JobComponents:
         path = AnnotatedPath(
             source, "row", _annotation(steps), None, why=why, at=self._at(steps), remedy=_remedy(steps)
         )
-        self.components.append(Component(name, (path,), at=self._place()))
+        self.components.append(Component(name, (path,), at=self._place(), group=self.name))
         self.streams.append(self._input(edge, (name, source), f"{name} {source}"))
         final, tentative = self._states(name, part)
         return final, tentative
@@ -132,7 +132,7 @@ class _JobComponents:
                 why="; ".join(step.why for step in steps), at=self._at(steps), remedy=_remedy(steps),
             )  # fmt: skip
             write = AnnotatedPath("row", "state", written, why=why, at=self._place(), remedy=remedy)
-            self.components.append(Component(state, (write, read), at=self._place()))
+            self.components.append(Component(state, (write, read), at=self._place(), group=self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
             self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (_SEALED,)))
             found.append((state, kind))
@@ -151,7 +151,7 @@ class _JobComponents:
                 self.streams.append(DataStream(f"{name} {source}", ports[at], (name, source)))
             label = self.name if kind == "final" else f"{self.name} tentative"
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind != "final"))
-        self.components.append(Component(name, tuple(paths), at=self._place()))
+        self.components.append(Component(name, tuple(paths), at=self._place(), group=self.name))
 
 
 def _annotation(steps: Iterable[PlanStep]) -> Annotation:

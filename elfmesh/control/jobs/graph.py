@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from elfmesh.errors import DataError
 from elfmesh.ql.plan.statement import LATEST, SAME, LookupJoin, Statement, job_read
@@ -63,7 +64,7 @@ class TaskEdge:
     delayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobGraph:
     """Tasks and edges of a set of statements."""
 
@@ -74,9 +75,16 @@ class JobGraph:
     def jobs(self) -> tuple[JobTask, ...]:
         return tuple(each for each in self.tasks if each.kind is TaskKind.JOB)
 
-    def into(self, task: JobTask) -> tuple[TaskEdge, ...]:
+    @cached_property
+    def _into(self) -> Mapping[str, list[TaskEdge]]:
+        found: dict[str, list[TaskEdge]] = {}
+        for each in self.edges:
+            found.setdefault(each.target.name, []).append(each)
+        return found
+
+    def into(self, job: JobTask) -> list[TaskEdge]:
         """Return what a job reads, by part."""
-        return tuple(each for each in self.edges if each.target == task)
+        return self._into.get(job.name, [])
 
 
 def job_graph(statements: Iterable[Statement]) -> JobGraph:
@@ -92,8 +100,16 @@ def job_graph(statements: Iterable[Statement]) -> JobGraph:
             raise DataError(f"the job {name} is created twice", where=each.source)
         jobs[name] = JobTask(TaskKind.JOB, name, each)
     reads = {name: _reads(each, jobs) for name, each in jobs.items()}
+    cyclic = _cyclic(reads)
     edges = [
-        TaskEdge(kind, source, jobs[name], part, inner, _is_cyclic(kind, source, name, reads))
+        TaskEdge(
+            kind,
+            source,
+            jobs[name],
+            part,
+            inner,
+            kind is not EdgeKind.SAME and source.kind is TaskKind.JOB and (name, source.name) in cyclic,
+        )
         for name, found in reads.items()
         for kind, source, part, inner in found
     ]
@@ -132,19 +148,29 @@ def _lookup(join: LookupJoin, own: set[str], part: int) -> _Read:
     return EdgeKind.ROWS, JobTask(kind, join.name), part, join.inner
 
 
-def _is_cyclic(kind: EdgeKind, source: JobTask, target: str, reads: Mapping[str, Sequence[_Read]]) -> bool:
-    """Return whether an edge carries rows to later intervals and its target leads back to its source."""
-    if source.kind is not TaskKind.JOB or kind is EdgeKind.SAME:
-        return False
-    followers: dict[str, list[str]] = {}
-    for name, found in reads.items():
-        for _, each, _, _ in found:
-            if each.kind is TaskKind.JOB:
-                followers.setdefault(each.name, []).append(name)
-    seen, fresh = {target}, [target]
-    while fresh:
-        for name in followers.get(fresh.pop(), ()):
-            if name not in seen:
-                seen.add(name)
-                fresh.append(name)
-    return source.name in seen
+def _cyclic(reads: Mapping[str, Sequence[_Read]]) -> set[tuple[str, str]]:
+    """Return the pairs (reader, job that it reads) whose job also depends on the reader.
+
+    Jobs without a way in or out are taken away first, so that only cycles and what lies between them is
+    searched.
+    """
+    before = {
+        name: {source.name for _, source, _, _ in found if source.kind is TaskKind.JOB}
+        for name, found in reads.items()
+    }
+    size = -1
+    while size != len(before):
+        size = len(before)
+        read = set().union(*before.values()) if before else set()
+        before = {name: found & before.keys() for name, found in before.items() if name in read}
+        before = {name: found for name, found in before.items() if found}
+    pairs: set[tuple[str, str]] = set()
+    for name in before:
+        seen, fresh = set[str](), [name]
+        while fresh:
+            for other in before.get(fresh.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    fresh.append(other)
+        pairs |= {(reader, name) for reader in seen if name in before.get(reader, ())}
+    return pairs

@@ -175,3 +175,32 @@ def test_the_steps_of_many_jobs_grow_with_their_number() -> None:
         return analysed(*texts).steps
 
     assert steps(40) == 10 * steps(4)
+
+
+def test_a_job_shows_its_own_paths_and_the_jobs_from_which_it_inherits() -> None:
+    sketch = f"CREATE JOB a.b AS SELECT approx_percentile(n, 0.5) AS n FROM log {WINDOW}"
+    reader = "CREATE JOB a.c AS SELECT max(n) AS m FROM a.b GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)"
+    found = analysed(sketch, reader)
+    assert {found.graph.by_name[each.output[0]].group for each in found.own("a.c")} == {"a.c"}
+    assert {found.graph.by_name[each.output[0]].group for each in found.why("a.c")} == {"a.b", "a.c"}
+    assert found.inherited("a.c") == ["a.b"]
+    assert "  inherits the label of a.b" in list(lines(found))
+
+
+FIGURE_6 = {
+    "THRESH": "SELECT id FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), id HAVING count(*) >= 1000",
+    "POOR": "SELECT id FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), id HAVING count(*) < 100",
+    "WINDOW": "SELECT id FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE), id HAVING count(*) < 1000",
+    "CAMPAIGN": "SELECT campaign, id FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), campaign, id "
+    "HAVING count(*) < 100",
+}
+
+
+@pytest.mark.parametrize("query", FIGURE_6)
+def test_the_queries_of_the_paper_need_no_annotations(query: str) -> None:
+    """Paper, VII and Figure 6: the path of the clicks is CW, and the gate of the read is that of VI-B."""
+    found = paths(FIGURE_6[query])
+    gate = "campaign, id, interval" if query == "CAMPAIGN" else "id, interval"
+    assert found["rows final: row -> state"] == "CW"
+    assert found["rows final: seal -> final"] == f"OR ({gate})"
+    assert analysed(FIGURE_6[query]).shown("query 1") == "Async"
