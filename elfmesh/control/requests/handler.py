@@ -41,7 +41,7 @@ from elfmesh.control.requests.dependency_check import (
     not_for_readers,
     refused_with_readers,
 )
-from elfmesh.control.requests.job_verbs import ALL_HANDLERS, JOB_HANDLERS, Asked, Parts
+from elfmesh.control.requests.job_verbs import ALL_HANDLERS, JOB_HANDLERS, Asked, RequestParts
 from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.placement import VERB as CANDIDATE
 from elfmesh.control.requests.placement import Placement
@@ -85,7 +85,7 @@ class RequestHandler:
         self._creation = Creation(context, leadership, self._busy, self._pass_to, self.on_submit)
         versions = VersionHandler(context, self._creation.reset, self._again)
         no_majority = NoMajority(context, leadership)
-        self.parts = Parts(context, leadership, member_host, dead, no_majority, versions)
+        self.parts = RequestParts(context, leadership, member_host, dead, no_majority, versions)
         self._placement = Placement(context, leadership, self._busy, self._check, self.on_submit)
 
     # -- apply -----------------------------------------------------------------------------------------

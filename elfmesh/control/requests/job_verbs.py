@@ -36,7 +36,7 @@ from elfmesh.control.requests.why import explanation
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class RequestParts:
     """The parts of an agent that answer requests."""
 
     context: Context
@@ -51,7 +51,7 @@ class Parts:
 class Asked:
     """A request about a job of this master. `tag` is the version that the client of a change has seen."""
 
-    parts: Parts
+    parts: RequestParts
     master: Master
     ask: Ask
     body: dict[str, Any]
@@ -61,7 +61,7 @@ class Asked:
 JobHandler = Callable[[Asked], Body | None]
 """Returns the reply, or None if the handler sends it itself."""
 
-AllHandler = Callable[[Parts, dict[str, Any]], Sequence[msgspec.Struct]]
+AllHandler = Callable[[RequestParts, dict[str, Any]], Sequence[msgspec.Struct]]
 """Returns the rows of this agent for an answer of all agents."""
 
 
@@ -132,23 +132,23 @@ JOB_HANDLERS: dict[str, JobHandler] = {
 }
 
 
-def jobs(parts: Parts, body: dict[str, Any]) -> list[JobRow]:
+def jobs(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
     """Return the jobs that this agent leads or should lead; if the request contains `job`, only this one."""
     rows = [job_row(parts.context, master) for master in parts.leadership.masters.values()]
     return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row.job)]
 
 
-def agents(parts: Parts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
+def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
     found = health(parts.context, voting(parts.context, parts.leadership), [])
     return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 
-def streams(parts: Parts, body: dict[str, Any]) -> list[StreamRow]:
+def streams(parts: RequestParts, body: dict[str, Any]) -> list[StreamRow]:
     return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
 
 
-def trees(parts: Parts, body: dict[str, Any]) -> list[TreeRow]:
+def trees(parts: RequestParts, body: dict[str, Any]) -> list[TreeRow]:
     """Return all trees of this agent; if the request contains `tree`, only this one."""
     names = {master.job.hex(): master.term.manifest.qualified for master in parts.leadership.masters.values()}
     return [
@@ -158,7 +158,7 @@ def trees(parts: Parts, body: dict[str, Any]) -> list[TreeRow]:
     ]
 
 
-def steps(parts: Parts, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
+def steps(parts: RequestParts, body: dict[str, Any]) -> list[KeptSteps | ReportedStep]:
     return own_steps(parts.context, body)
 
 
