@@ -115,7 +115,6 @@ SHARED = {
     "Tally",
     "Trust",
     "Verify",
-    "Watchdog",
 }
 """Names of several classes, where the module or the room makes the difference plain: messages and events of
 two rooms, a context of each core, implementations of one protocol."""

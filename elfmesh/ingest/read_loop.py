@@ -21,12 +21,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.host import APART, SLOW, Executor
 from elfmesh.ingest.ports import HELD_BYTES_MAX
-from elfmesh.ingest.scheduling.batch_sizing import LONG_S, BatchSizing
-from elfmesh.ingest.scheduling.yielding import Yielding
-from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.scheduling.round_robin import LoopAccount
 from elfmesh.ingest.stream import BACKLOG_BYTES, Evaluated, Polled, Stream
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.machine import Event
@@ -76,6 +73,7 @@ class Ingest:
     Args:
         stream: the stream and its jobs.
         executor: runs polls and evaluation.
+        account: when to read, and how much; of a loop that reads one job apart, in the lanes of such loops.
         wall_us: wall clock.
         write: makes frames durable.
         emit: receives the events for the control plane.
@@ -86,19 +84,14 @@ class Ingest:
         slow: called with the id of a job that delays the others.
         tidy: called in a thread after intervals were sealed, which frees much memory.
         waits: evaluation waits for other processes.
-        apart: use the lanes of slow jobs, and limit the bytes of a poll by its cost.
         caught_up: called once when the only job is at the end of its files and is not slow.
-        budget: the agent's processor time; None: no limit.
-        yielding: when to give way to others; None: never.
-
-    Attributes:
-        due_us, sealed_s: see `elfmesh.ingest.scheduling.yielding.Closes`.
     """
 
     def __init__(
         self,
         stream: Stream,
         executor: Executor,
+        account: LoopAccount,
         *,
         wall_us: Callable[[], int],
         write: Callable[[list[Sealed]], Awaitable[None]],
@@ -110,21 +103,14 @@ class Ingest:
         slow: Callable[[bytes], None] = lambda job: None,
         tidy: Callable[[], None] = lambda: None,
         waits: bool = False,
-        apart: bool = False,
         caught_up: Callable[[], None] | None = None,
-        budget: HostBudget | None = None,
-        yielding: Yielding | None = None,
     ) -> None:
-        self._budget, self._yielding = budget, yielding
-        self.due_us: int | None = None
-        self.sealed_s = float("-inf")
-        self.stream = stream
+        self.stream, self.account = stream, account
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
         self._tidy, self._slow, self._caught_up = tidy, slow, caught_up
-        self._batch_sizing = BatchSizing() if apart else None
         self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
-        if apart:
+        if account.is_apart:
             self._reading, self._working = f"{APART}{self._reading}", f"{APART}{self._working}"
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -192,17 +178,18 @@ class Ingest:
                 continue
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
-            bytes_max = POLL_BYTES if self._batch_sizing is None else self._batch_sizing.bytes_max
+            bytes_max = self.account.bytes_max
             poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max)
             polled = await self._executor.run(self._reading, poll)
             since_us = polled.now_us - (self._polled_us or polled.now_us)
             self._polled_us = polled.now_us
             await self._settle()
-            self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
-            if polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2):
-                continue  # the reader is not at the end
+            has_more = polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2)
+            self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled, has_more))
+            if has_more:
+                continue
             await self._settle()
-            due_us = self.due_us = self.stream.next_due_us()
+            due_us = self.account.due_us = self.stream.next_due_us()
             if not polled.bytes_read:
                 most = silent_max_s(self.stream.poll_cost_s)
                 pause = min(max(pause, min(most, pause * 1.5)), POLL_BUSY_S)
@@ -218,11 +205,7 @@ class Ingest:
         """Return how long the next poll must wait for processor time; evaluation continues meanwhile."""
         jobs = self.stream.jobs.values()
         own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
-        if self._yielding is not None:
-            now_s = asyncio.get_running_loop().time()
-            block_s = self.stream.poll_cost_s if self.stream.polls else LONG_S
-            own_s = max(own_s, self._yielding.delay_s(now_s, block_s))
-        return max(own_s, self._budget.delay_s(self.stream.name) if self._budget is not None else 0.0)
+        return max(own_s, self.account.delay_s(asyncio.get_running_loop().time(), self._wall_us))
 
     def _heavy(self) -> list[LocalJob]:
         jobs = () if self._sheds else self.stream.jobs.values()
@@ -258,7 +241,7 @@ class Ingest:
                     future.set_result(outcome)
 
     @safeguard("write-before-send")
-    async def _evaluate(self, polled: Polled) -> None:
+    async def _evaluate(self, polled: Polled, has_more: bool = False) -> None:
         """Evaluate the jobs; make sealed contributions durable before they are handed over."""
         if self._sheds:
             self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
@@ -270,30 +253,33 @@ class Ingest:
             await self._hand_out(outcome)
         if sealed:
             await self._executor.run(self._working, self._tidy)
-        if self._batch_sizing is not None:
-            self._judge(self._batch_sizing, polled)
+        self._charge(polled, has_more)
 
     async def _hand_out(self, outcome: Evaluated) -> None:
         if outcome.frames:
-            self.sealed_s = asyncio.get_running_loop().time()
+            self.account.sealed_s = asyncio.get_running_loop().time()
             await self._write(outcome.frames)
         for event in outcome.events:
             self.stream.given(event)
             self._emit(event)
-        if outcome.slow is not None:
-            self._slow(outcome.slow.manifest.job_id)
         for job in outcome.failed:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
 
-    def _judge(self, batch_sizing: BatchSizing, polled: Polled) -> None:
-        batch_sizing.polled(polled.bytes_read, self.stream.poll_cost_s)
+    def _charge(self, polled: Polled, has_more: bool) -> None:
+        """Charge the loop for a block. Report its jobs that turn out to be slow, or that have caught up."""
+        stream = self.stream
+        costs = stream.costs if polled.bytes_read < BACKLOG_BYTES else {}
+        cost_s, intervals = stream.poll_cost_s, stream.intervals
+        slow = self.account.charge(polled.bytes_read, cost_s, costs, has_more, intervals)
+        if slow is not None and slow in stream.jobs:
+            self._slow(stream.jobs[slow].manifest.job_id)
         if self._caught_up is None or not polled.places:
             return
         tell = self._caught_up
-        if batch_sizing.is_slow:
+        if self.account.is_slow:
             self._caught_up = None
-            for job in self.stream.jobs.values():
+            for job in stream.jobs.values():
                 self._slow(job.manifest.job_id)
         elif all(state.at_end for place in polled.places.values() for state in place.sources):
             self._caught_up = None

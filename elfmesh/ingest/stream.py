@@ -18,7 +18,6 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import ElfError
 from elfmesh.ingest import traces
 from elfmesh.ingest.multi_stream_reader import check_apart
-from elfmesh.ingest.scheduling.slow_jobs import SlowJobs
 from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -85,12 +84,10 @@ class Evaluated(WorkerOutcome):
 
     Attributes:
         failed: jobs that stop because of their own faults.
-        slow: a job that delays the others of the stream.
         more: there is more to evaluate.
     """
 
     failed: list[LocalJob] = field(default_factory=list)
-    slow: LocalJob | None = None
     more: bool = False
 
 
@@ -116,7 +113,7 @@ class Stream:
     ) -> None:
         self.agreed_us = agreed_us
         self._guard = guard
-        self._cpu_s, self._slowness = cpu_s, SlowJobs()
+        self._cpu_s = cpu_s
         self.name, self.config, self.reader = name, config, reader
         self.memory, self.seed, self.encode = memory, seed, encode
         self.jobs: dict[str, LocalJob] = {}
@@ -124,6 +121,8 @@ class Stream:
         self._problems: dict[str, str] = {}
         self.polls = self.bytes_read = self.lines_read = 0
         self.poll_cost_s = 0.0
+        self.costs: Mapping[str, float] = {}
+        self.intervals = 0  # sealed in the last poll
 
     def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
         now_us = wall_us()  # before the poll, because it may miss later lines; see watermark.py
@@ -183,13 +182,12 @@ class Stream:
                 records.release()
         observe("evaluate", took_s)
         self._charge(polled, costs, sealed)
-        slow = None if is_backlog else self._slowness.polled(costs)
-        outcome.slow = None if slow is None else self.jobs[slow]
         yield outcome
 
     def _charge(self, polled: Polled, costs: Mapping[str, float], sealed: Mapping[str, int]) -> None:
         """Charge the jobs for their own evaluation and for equal shares of common reading and parsing."""
         self.polls += 1
+        self.costs, self.intervals = costs, sum(sealed.values())
         self.poll_cost_s = polled.cpu_s + sum(costs.values())
         self.bytes_read += polled.bytes_read
         self.lines_read += sum(delivery.parsed.lines for delivery in polled.deliveries)

@@ -24,8 +24,6 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import RuntimeFailure, StorageError
 from elfmesh.ingest.authority.gate import AuthorityGate
-from elfmesh.ingest.budget.host import HostBudget
-from elfmesh.ingest.budget.watchdog import Cost, ThrottleOrder
 from elfmesh.ingest.frame_writer import FrameWriter
 from elfmesh.ingest.functions.of_job import has_functions
 from elfmesh.ingest.host import Executor
@@ -34,7 +32,9 @@ from elfmesh.ingest.multi_stream_reader import MultiStreamReader, together
 from elfmesh.ingest.ports import HELD_BYTES_MAX
 from elfmesh.ingest.read_loop import Ingest
 from elfmesh.ingest.scheduling.job_isolation import JobIsolation
+from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.scheduling.task_queue import TaskQueue
+from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream import Stream, guarded
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.describing import describe_job
@@ -67,7 +67,7 @@ class WorkerHost:
         encode: see `JobWorker`.
         labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; if constant, no job is classified as slow.
-        budget, gate, guard: see `AgentParts`.
+        scheduler, gate, guard: see `AgentParts`.
     """
 
     def __init__(
@@ -88,26 +88,28 @@ class WorkerHost:
         labels: Mapping[str, str] | None = None,
         lookups: LookupTables | None = None,
         cpu_s: Callable[[], float] = lambda: 0.0,
-        budget: HostBudget | None = None,
+        scheduler: Scheduler | None = None,
         gate: AuthorityGate | None = None,
         agreed_us: Callable[[int], int] = int,
         guard: CrashGuard | NoGuard = NO_GUARD,
     ) -> None:
-        self._emit, self._wall_us = emit, wall_us
-        self._streams, self._open_reader = streams, open_reader
-        self._frames, self._executor = frames, executor
+        self._emit, self._wall_us, self._streams = emit, wall_us, streams
+        self._open_reader, self._frames, self._executor = open_reader, frames, executor
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
-        self._budget, self._gate, self._guard = budget, gate, guard
+        self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
-        def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
+        def ingest(
+            name: str, config: StreamConfig, reader: Reader, apart: bool = False, **how: Any
+        ) -> Ingest:
             return Ingest(
                 stream(name, config, reader, agreed_us=agreed_us),
                 executor,
+                self._scheduler.open(POLL_BYTES, apart=apart),
                 wall_us=wall_us,
                 write=self._writer.write,
                 emit=emit,
@@ -117,7 +119,6 @@ class WorkerHost:
                 crowded=lambda: frames.crowded,
                 slow=self._too_slow,
                 tidy=tidy,
-                budget=budget,
                 **how,
             )
 
@@ -132,14 +133,13 @@ class WorkerHost:
             run=lambda each: self._task_queue.spawn(each.run),
             leave=self._leave,
             wall_us=wall_us,
-            budget=budget,
-            is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
+            scheduler=self._scheduler,
+            jobs=self._jobs,
             again=lambda job, move: self._task_queue.command(job, partial(self._place, job, move)),
         )
         for each in self.ingests.values():
             self._task_queue.spawn(each.run)
-        if budget is not None:
-            budget.watch(self._costs, self._slow_down)
+        self._isolation.watch()
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         self._task_queue.command(effect.manifest.job_id, partial(self._start, effect))
@@ -185,8 +185,7 @@ class WorkerHost:
         self._task_queue.kill()
 
     def _end_functions(self) -> None:
-        if self._budget is not None:
-            self._budget.close()
+        self._isolation.close()
         for job in self._jobs.values():
             job.functions.close()
 
@@ -209,9 +208,6 @@ class WorkerHost:
     def describe_jobs(self) -> dict[str, dict[str, object]]:
         """Return the cost and memory of each job here."""
         return {job.manifest.qualified: describe_job(job) for job in list(self._jobs.values())}
-
-    def _costs(self) -> dict[str, Cost]:
-        return {job.key: Cost(job.cost.cpu_s, job.sheds) for job in self._jobs.values()}
 
     async def _start(self, effect: ctl.StartWorker) -> None:
         manifest = effect.manifest
@@ -300,20 +296,10 @@ class WorkerHost:
 
     def _open_apart(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
         reader, config = self._open_reader(stream, self._streams[stream]), self._streams[stream]
-        ingest = self._new_ingest(
-            name, config, reader, apart=True, caught_up=caught_up, yielding=self._isolation.yielding()
-        )
+        ingest = self._new_ingest(name, config, reader, apart=True, caught_up=caught_up)
         if self._closing:
             ingest.close()
         return ingest
-
-    def _slow_down(self, verdict: ThrottleOrder) -> None:
-        job = next((job for job in self._jobs.values() if job.key == verdict.job), None)
-        if job is not None and self._budget is not None:
-            job.cost.sheds = job.sheds and verdict.cores is not None
-            self._budget.carry_out(verdict, job.cost, job.manifest.qualified)
-            if verdict.cores is not None and not job.cost.sheds:
-                self._too_slow(job.manifest.job_id)
 
     def _leave(self, name: str) -> None:
         self._isolation.gone(name)
@@ -323,6 +309,7 @@ class WorkerHost:
             self._task_queue.spawn(partial(self._end, ingest))
 
     async def _end(self, ingest: Ingest) -> None:
+        self._scheduler.close(ingest.account)
         await ingest.at_rest(ingest.stream.reader.close)
 
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:

@@ -21,6 +21,7 @@ from elfmesh.errors import ConfigError
 from elfmesh.ingest.host import InlineExecutor
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.read_loop import Ingest
+from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.sources import StreamReader
 from elfmesh.ingest.stream import Stream
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -102,6 +103,7 @@ def test_a_crowded_frame_log_makes_only_a_stream_that_sheds_drop_rows(
         await Ingest(
             stream,
             InlineExecutor(),
+            Scheduler().open(1),
             wall_us=lambda: 0,
             write=lambda frames: asyncio.sleep(0),
             emit=lambda event: None,

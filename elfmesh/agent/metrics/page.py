@@ -41,7 +41,7 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Time that reading waited for processor time within its limit.",
         (),
     ),
-    "elf_agent_jobs_slowed": (GAUGE, "Jobs that the watchdog has slowed down.", ()),
+    "elf_agent_jobs_slowed": (GAUGE, "Jobs that the scheduler has slowed down.", ()),
     "elf_agent_resident_bytes": (GAUGE, "Resident memory of the process.", ()),
     "elf_agent_open_descriptors": (GAUGE, "Open file descriptors.", ()),
     "elf_agent_descriptors_limit": (GAUGE, "Limit of open file descriptors.", ()),
@@ -85,7 +85,7 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_job_memory_yields": (COUNTER, "How often the job gave up memory before other jobs.", ("job",)),
     "elf_job_held_bytes": (GAUGE, "Bytes of the job's sealed and not closed contributions.", ("job",)),
     "elf_job_ingest_lag_seconds": (GAUGE, "How far the job's watermark is behind the clock.", ("job",)),
-    "elf_job_cpu_limit_cores": (GAUGE, "Limit of the watchdog in cores; 0: no limit.", ("job",)),
+    "elf_job_cpu_limit_cores": (GAUGE, "Limit of the scheduler in cores; 0: no limit.", ("job",)),
     "elf_job_waits": (
         GAUGE,
         "1 while the job does not read: it is paused, or too much is not closed.",

@@ -27,11 +27,11 @@ from elfmesh.control.jobs.load import is_insecure, load_of
 from elfmesh.control.machine import Control
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
-from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.host import SLOW, Executor
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import own_rss_bytes
 from elfmesh.ingest.ports import HELD_BYTES_MAX, Results
+from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.stream_infos import infos_of
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import FANOUT_MAX
@@ -89,7 +89,7 @@ class AgentParts:
         self_check: the master verifies one in so many intervals; 0: none.
         lookups: lookup tables.
         cpu_s: CPU time of the calling thread.
-        budget: limit of processor time; None: no limit.
+        scheduler: of jobs, with the limits of processor time; None: no limit.
         gate: decides which texts and functions run here; None: all texts, but no Python.
         guard: holds jobs that have killed the process.
         disk_bytes: limit of the frame log; None: no limit.
@@ -123,7 +123,7 @@ class AgentParts:
     lookups: LookupTables | None = None
     disk_bytes: int | None = None
     cpu_s: Callable[[], float] = lambda: 0.0
-    budget: HostBudget | None = None
+    scheduler: Scheduler | None = None
     gate: AuthorityGate | None = None
     guard: CrashGuard | NoGuard = NO_GUARD
     fanout: int = FANOUT_MAX
@@ -230,7 +230,7 @@ class LocalAgent:
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
             parts = self._parts
-            slowed = dict(parts.budget.slowed) if parts.budget else {}
+            slowed = dict(parts.scheduler.slowed) if parts.scheduler else {}
             jobs = self.host.describe_jobs().items()
             slowed |= {job: str(each["crowds"]) for job, each in jobs if each["crowds"]}
             archives = parts.archives.problems() if parts.archives else {}
@@ -250,7 +250,7 @@ class LocalAgent:
             return {"items": [_tree(info) for info in self.forest.trees()]}
         reported = self._about()
         # a simulated agent has no process of its own
-        rss = own_rss_bytes() if self._parts.budget is not None else None
+        rss = own_rss_bytes() if self._parts.scheduler is not None else None
         return {**reported, "load": load_of(reported, self._parts.wall_us() / 1e6, rss)}
 
     def _about(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class LocalAgent:
             "votes": msgspec.to_builtins(self.control.voting()),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
-            "processor": parts.budget.describe() if parts.budget else {},
+            "processor": parts.scheduler.describe() if parts.scheduler else {},
             "job_costs": self.host.describe_jobs(),
             "dead_letters": self.dead_letters.describe(),
             "functions": self.gate.functions.describe(),
@@ -325,7 +325,7 @@ class LocalAgent:
                 labels=parts.labels,
                 lookups=parts.lookups,
                 cpu_s=parts.cpu_s,
-                budget=parts.budget,
+                scheduler=parts.scheduler,
                 gate=self.gate,
                 agreed_us=self._agreed_us,
                 guard=parts.guard,

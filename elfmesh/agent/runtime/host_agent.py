@@ -44,13 +44,13 @@ from elfmesh.ingest.authority.audit import AuditedApi, open_audit
 from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.authority.settings import sink_may_carry
 from elfmesh.ingest.budget import cgroup
-from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.budget.priority import lower
 from elfmesh.ingest.functions import confinement
 from elfmesh.ingest.host import ThreadExecutor, wall_clock_us
 from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import Seldom
+from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.tap import Taps
 from elfmesh.machine import Contact
@@ -215,7 +215,7 @@ async def _main(
                 self_check=limits.self_check,
                 disk_bytes=limits.disk_bytes,
                 cpu_s=time.thread_time,
-                budget=HostBudget(limits.cores, limits.job_share),
+                scheduler=Scheduler(limits.cores, limits.job_share),
                 gate=gate,
                 guard=guard,
                 security=security.describe,

@@ -1,10 +1,10 @@
 """Isolation of jobs in one stream: a job that would delay the others is read apart from them.
 
 The jobs of a stream share every read, so a line is parsed once for all; in return, they all wait for a slow
-one. Two kinds of jobs are read apart: those that `slow_jobs` or `batch_sizing` has classified as slow,
+one. Two kinds of jobs are read apart: those that `round_robin` or `shares` has found to cost too much,
 permanently; and those that start behind the others, until they have caught up, because only they have a
-backlog. All of them share one allowance of processor time and give way while other jobs close an interval
-(`yielding`). Owns the placement of jobs, and their moves. Reads nothing itself.
+backlog. Owns the placement of jobs and their moves, and the timer of the scheduler. Decides nothing about
+time, and reads nothing.
 
 Invariants: a job changes its reader at rest and continues at the same position (D-1). At most SLOW_MAX slow
 jobs are read apart; further ones stay with the others. At most BEHIND_MAX jobs catch up at a time; further
@@ -15,15 +15,16 @@ Paper: none.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.read_loop import Ingest
-from elfmesh.ingest.scheduling.yielding import Yielding
+from elfmesh.ingest.scheduling.scheduler import Scheduler
+from elfmesh.ingest.scheduling.shares import Limit, Use
 from elfmesh.ingest.stream import Stream
 from elfmesh.ingest.worker.jobs import MOVING, LocalJob
 from elfmesh.storage.frames import Sealed
@@ -35,6 +36,8 @@ threads."""
 
 BEHIND_BYTES = 16 << 10
 """A job that is closer to the others than this catches up among them, because they will hardly be delayed."""
+
+WATCH_S = 1.0
 
 Move: TypeAlias = Callable[[LocalJob], Coroutine[Any, Any, None]]
 
@@ -55,8 +58,8 @@ class JobIsolation:
         run: runs a read loop until it is closed.
         leave: removes a read loop that no other job uses.
         wall_us: wall clock.
-        budget: has the allowance of jobs that are read apart.
-        is_here: whether this is still the agent's worker of its job.
+        scheduler: limits jobs.
+        jobs: the agent's jobs by id.
         again: queues a move by one of the functions below, after the job's other requests.
     """
 
@@ -69,19 +72,44 @@ class JobIsolation:
         run: Callable[[Ingest], None],
         leave: Callable[[str], None],
         wall_us: Callable[[], int],
-        budget: HostBudget | None,
-        is_here: Callable[[LocalJob], bool],
+        scheduler: Scheduler,
+        jobs: Mapping[bytes, LocalJob],
         again: Callable[[bytes, Move], None],
     ) -> None:
         self._ingests, self._streams, self._open_apart = ingests, streams, open_apart
         self._run, self._leave, self._wall_us = run, leave, wall_us
-        self._budget, self._is_here, self._again = budget, is_here, again
+        self._scheduler, self._jobs, self._again = scheduler, jobs, again
+        self._timer: asyncio.TimerHandle | None = None
         self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow jobs
         self._waiting: deque[LocalJob] = deque()  # waiting to catch up
 
-    def yielding(self) -> Yielding:
-        """Return the rule by which a job that is read apart gives way to the others."""
-        return Yielding(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
+    def watch(self) -> None:
+        """Observe the cost of jobs once a second, until `close`. Does nothing without a limit."""
+        if self._scheduler.has_limit:
+            self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._observe)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _observe(self) -> None:
+        uses = {job.key: Use(job.cost.cpu_s, job.sheds) for job in self._jobs.values()}
+        for limit in self._scheduler.observe(asyncio.get_running_loop().time(), uses):
+            self.hold(limit)
+        self.watch()
+
+    def hold(self, limit: Limit) -> None:
+        """Hold a job to its limit: it sheds, or is read apart and waits."""
+        job = next((job for job in self._jobs.values() if job.key == limit.job), None)
+        if job is None:
+            return
+        job.cost.sheds = job.sheds and limit.cores is not None
+        self._scheduler.hold(
+            limit, job.cost, job.manifest.qualified, is_apart=job.home in self._behind | self._slow
+        )
+        if limit.cores is not None and not job.cost.sheds:
+            self._again(job.manifest.job_id, self.set_apart)
 
     def begin(self, job: LocalJob, stream: Stream) -> Sealed | None:
         """Start a job, at rest. A job that is far behind the others is held until `settle`."""
@@ -129,7 +157,7 @@ class JobIsolation:
         await old.at_rest(partial(job.part, old.stream, self._wall_us()))
         await new.at_rest(partial(job.join, new.stream, self._wall_us()))
         job.home = job.stream
-        if self._budget is not None and job.cost.allowance is self._budget.of_apart:
+        if job.cost.allowance is self._scheduler.apart:
             job.cost.allowance = None
         self._leave(name)
         new.wake()
@@ -150,8 +178,8 @@ class JobIsolation:
                 return
 
     def _allow(self, job: LocalJob) -> None:
-        if self._budget is not None and job.cost.allowance is None:
-            job.cost.allowance = self._budget.of_apart
+        if job.cost.allowance is None:
+            job.cost.allowance = self._scheduler.apart
 
     async def _part(self, job: LocalJob, kind: set[str], caught_up: Callable[[], None] | None) -> None:
         old = self._ingests[job.home]
@@ -163,6 +191,10 @@ class JobIsolation:
         if not self._is_here(job):  # it has failed in the meantime
             self._leave(name)
         self._run(new)
+
+    def _is_here(self, job: LocalJob) -> bool:
+        """Return whether this is still the agent's worker of its job."""
+        return self._jobs.get(job.manifest.job_id) is job
 
     def _is_shared(self, job: LocalJob) -> bool:
         return job.home in self._streams

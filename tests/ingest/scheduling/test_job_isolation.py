@@ -17,15 +17,13 @@ from elfmesh import ql
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.authority.gate import AuthorityGate
-from elfmesh.ingest.budget.host import HostBudget
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.host import APART, SLOW, InlineExecutor
 from elfmesh.ingest.scheduling import job_isolation
-from elfmesh.ingest.scheduling.batch_sizing import BEGIN_BYTES, BYTES_MIN, LONG_S, SHORT_S, BatchSizing
+from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.sources import StreamReader
-from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.storage.storage import MemoryStorage
-from tests.ingest.scheduling.test_slow_jobs import OTHER
+from tests.ingest.scheduling.test_job_isolation_moves import OTHER
 from tests.ingest.test_workers import COUNT, FIRST_INDEX, Host, manifest, until
 from tests.sim.world.vloop import run
 
@@ -266,8 +264,8 @@ def test_where_too_many_catch_up_the_rest_have_their_turns_one_after_the_other(
 def test_more_jobs_than_eight_are_set_apart_and_share_one_allowance(tmp_path: Path) -> None:
     async def main() -> None:
         (path := tmp_path / "log").touch()
-        budget = HostBudget(None, 0.5, clock=lambda: 0.0, used_s=lambda: 0.0)
-        shop = Shop(host := Host(path, MemoryStorage(), budget=budget))
+        scheduler = Scheduler(None, 0.5, clock=lambda: 0.0, used_s=lambda: 0.0)
+        shop = Shop(host := Host(path, MemoryStorage(), scheduler=scheduler))
         jobs = [manifest(COUNT.replace("t.count", f"t.job{number}")) for number in range(13)]
         for job in jobs:
             start(host, job)
@@ -279,26 +277,8 @@ def test_more_jobs_than_eight_are_set_apart_and_share_one_allowance(tmp_path: Pa
         shop.write(20, random.Random(4))
         await shop.check(*jobs)
         costs = [job.cost.allowance for job in host.host._jobs.values()]
-        assert costs == [None, *[budget.of_apart] * 12]
+        assert costs == [None, *[scheduler.apart] * 12]
         await host.host.close()
         assert host.errors == []
 
     run(main())
-
-
-def test_the_pace_follows_what_a_poll_costs_and_only_much_for_little_is_slow() -> None:
-    batch_sizing = BatchSizing()
-    for _ in range(20):
-        batch_sizing.polled(batch_sizing.bytes_max, SHORT_S / 2)
-    assert (batch_sizing.bytes_max, batch_sizing.is_slow) == (POLL_BYTES, False)
-    batch_sizing.polled(POLL_BYTES, 2 * LONG_S)
-    assert (batch_sizing.bytes_max, batch_sizing.is_slow) == (POLL_BYTES // 2, False), (
-        "much work for much data"
-    )
-    slow = BatchSizing()
-    slow.polled(BEGIN_BYTES, LONG_S / 2)
-    assert not slow.is_slow, "it may have loaded something"
-    for _ in range(20):
-        slow.polled(slow.bytes_max, 2 * LONG_S)
-        slow.polled(0, 0.0)
-    assert (slow.bytes_max, slow.is_slow) == (BYTES_MIN, True)
