@@ -18,7 +18,7 @@ from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.merging import Merging
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.drawing import values
-from elfmesh.control.coordination.statements import dataflow
+from elfmesh.control.coordination.statements import dataflow, shown
 from elfmesh.control.jobs.graph import job_graph
 from elfmesh.errors import DataError
 from elfmesh.ql.expressions.nodes import Call, FieldRef, walk
@@ -48,8 +48,13 @@ _SKETCHES = {
 _PARAMETERS = ("k", "entries", "counters")
 
 
-def explain(statement: Statement) -> dict[str, Any]:
-    """Return the plan of a statement as plain values, as `elf explain -o json` prints it."""
+def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str, Any]:
+    """Return the plan of a statement as plain values, as `elf explain -o json` prints it.
+
+    Args:
+        statement: what to explain.
+        beside: statements whose jobs it may read, such as the others of its file.
+    """
     job = statement.job
     parts = statement.parts or (statement,)
     found = {
@@ -63,7 +68,13 @@ def explain(statement: Statement) -> dict[str, Any]:
         {"at": "reducers", "does": _reducer_steps(statement)},
         {"at": "master", "does": [*_relation(statement.relation), *_end(statement)]},
     ]
-    return found | {"determinism": values(analyse(dataflow(job_graph([statement]))))}
+    return found | {"determinism": _determinism(statement, beside)}
+
+
+def _determinism(statement: Statement, beside: Sequence[Statement]) -> dict[str, Any]:
+    others = {each.job.qualified: each for each in beside if each.job and each.name != statement.name}
+    jobs = job_graph([statement, *others.values()])
+    return values(analyse(dataflow(jobs)), group=shown(jobs.jobs[0].name))
 
 
 def law_of(kind: str) -> dict[str, Any]:

@@ -86,5 +86,16 @@ def test_the_determinism_of_a_statement_is_that_of_coordination(text: str, label
     assert found == values(analyse(dataflow(job_graph([parse(text)]))))
 
 
+def test_a_job_inherits_the_label_of_a_job_in_the_same_file() -> None:
+    window = "GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)"
+    sketch = parse(f"CREATE JOB a.b AS SELECT approx_percentile(n, 0.5) AS n FROM log {window}")
+    reader = parse(f"CREATE JOB a.c AS SELECT max(n) AS m FROM a.b {window}")
+    alone, beside = (explain(reader, each)["determinism"] for each in ((), (sketch, reader)))
+    assert [each["label"] for each in alone["outputs"] if not each["provisional"]] == ["Async"]
+    (output,) = [each for each in beside["outputs"] if not each["provisional"]]
+    assert (output["name"], output["label"], output["inherits"]) == ("a.c", "Run", ["a.b"])
+    assert {each["name"].split()[0] for each in beside["components"]} == {"a.c"}
+
+
 def test_laws_that_depend_on_the_tree_are_those_without_exact_associativity() -> None:
     assert {kind for kind in LAWS if kind in SHAPED} == {"kll", "kllmerge", "frequent", "top"}

@@ -19,6 +19,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf-ql": ("text_targets", "queries", ()),
     "configurations": ("text_targets", "configurations", ()),
     "settings": ("text_targets", "settings", ()),
+    "annotations": ("annotation_targets", "files", ()),
     **{
         f"lines-{name}": ("line_targets", "lines", (name,))
         for name in (

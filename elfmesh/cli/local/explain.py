@@ -103,8 +103,9 @@ def _explained(
     from elfmesh.ql import parse_many
 
     named = given_streams(streams, samples)
-    for statement in parse_many(text, source=source):
-        found = explain(statement)
+    statements = list(parse_many(text, source=source))
+    for statement in statements:
+        found = explain(statement, statements)
         found["measured"] = None
         if samples or named:
             with option_of("--format"):

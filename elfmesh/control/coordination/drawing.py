@@ -93,11 +93,22 @@ def _repair_lines(plan: RepairPlan, require: Severity) -> Iterator[str]:
 # -- plain values
 
 
-def values(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> dict[str, Any]:
-    """Return an analysis as plain values, as `elf blazes -o json` prints it."""
+def values(analysis: Analysis, *, require: Severity = Severity.ASYNC, group: str = "") -> dict[str, Any]:
+    """Return an analysis as plain values, as `elf blazes -o json` prints it; with `group`, one job alone."""
     graph = analysis.graph
+    components = [each for each in graph.components if group in ("", each.group)]
+    names = {each.name for each in components}
+    streams = [
+        each
+        for each in graph.streams
+        if any(port and port[0] in names for port in (each.producer, each.consumer))
+    ]
     return {
-        "outputs": [_output(analysis, name, label, require) for name, label in analysis.outputs.items()],
+        "outputs": [
+            _output(analysis, name, label, require)
+            for name, label in analysis.outputs.items()
+            if group in ("", graph.group_of(name))
+        ],
         "components": [
             {
                 "name": each.name,
@@ -108,9 +119,9 @@ def values(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> dict[st
                     for path in each.paths
                 ],
             }
-            for each in graph.components
+            for each in components
         ],
-        "streams": [_stream(analysis, each) for each in graph.streams],
+        "streams": [_stream(analysis, each) for each in streams],
         "notes": list(graph.notes),
     }  # fmt: skip
 
