@@ -86,6 +86,15 @@ def no_descriptor(error: BaseException) -> str:
     return ""
 
 
+def exhausted() -> str:
+    """Return which limit of descriptors the process meets now, for libraries that report only a failure."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return no_descriptor(error)
+    return ""
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     each: BaseException | None = error

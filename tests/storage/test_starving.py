@@ -130,3 +130,13 @@ def test_a_thread_waits_for_a_descriptor_and_the_main_one_is_told(
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert read.result() == b"x"
     assert not starving.problem()
+
+
+def test_a_process_that_may_open_no_more_files_says_so() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert not starving.exhausted()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        assert starving.exhausted() == "the process has no file descriptor left (RLIMIT_NOFILE is 3)"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

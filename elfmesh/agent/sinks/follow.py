@@ -33,6 +33,7 @@ from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import LogRange, ResultOffsets, ResultPage, read_reply
 from elfmesh.errors import ElfError, ProtocolError, Unreachable
+from elfmesh.storage import starving
 
 log = logging.getLogger("elf.sinks")
 WAIT_S = 15.0
@@ -108,7 +109,8 @@ class Follower:
                 if not await self._follow():
                     return
             except (Unavailable, ElfError, OSError) as error:
-                await self._failed(str(error) or type(error).__name__)
+                lack = starving.no_descriptor(error) or starving.exhausted()
+                await self._failed(": ".join(filter(None, (lack, str(error) or type(error).__name__))))
             except Exception as error:  # a sink must not stop an agent
                 log.exception("sink %s: %s", self._name, self._job["job"])
                 await self._failed(f"this is a bug in elfmesh: {error!r}")

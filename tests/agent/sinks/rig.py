@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,9 @@ from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
 from elfmesh.control.jobs.pages import encode_frame
 from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
 from elfmesh.control.protocol.events import Append, ReadLog, Reply
+from elfmesh.storage import failpoints
 from elfmesh.storage.results.logs import ResultsLogs
+from tests.agent.sinks.servers import EXHAUSTED, starved
 from tests.patience import PATIENCE_S
 
 JOB, ID, INCARNATION = "shop/top", b"j" * 20, "1a2b"
@@ -142,6 +145,29 @@ class Following:
 
     async def _keep(self, log: LogName, refused: SinkItem, reason: str) -> None:
         self.letters.append((refused.record.index, reason))
+
+
+async def starve(sink: Sink, kind: str, directory: Path, cut: Callable[[], Any] = lambda: None) -> None:
+    """A sink loses its connection and all descriptors in its second write, and has all records in the end.
+
+    Args:
+        sink: the sink.
+        kind: its name at the failpoints.
+        directory: of the results.
+        cut: ends the connection.
+    """
+    master, without = Master(directory), contextlib.ExitStack()
+    master.append(item(0), item(1), item(2))
+
+    def lose() -> None:
+        cut()
+        without.enter_context(starved())
+
+    async with Following(sink, master) as following:
+        with failpoints.armed(f"sink.write.{kind}", lose, n=2), without:
+            await following.until(lambda: EXHAUSTED in following.progress.problem)
+        await following.until(lambda: following.progress.written == 3)
+        assert (following.progress.refused, following.progress.lost, following.letters) == (0, 0, [])
 
 
 class Died(BaseException):

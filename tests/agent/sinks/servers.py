@@ -1,8 +1,11 @@
-"""A PostgreSQL server of its own for tests, started when first asked for."""
+"""Servers of their own for tests, started when first asked for, and a process that may open no more files."""
 
 from __future__ import annotations
 
+import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -35,6 +38,42 @@ def postgres() -> Iterator[str]:
             server.cleanup()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+STANDARD = 3
+"""Descriptors of every process: of more than these none can be opened any more."""
+
+EXHAUSTED = f"the process has no file descriptor left (RLIMIT_NOFILE is {STANDARD})"
+
+
+@contextmanager
+def starved() -> Iterator[None]:
+    """This process opens no file and no socket meanwhile; those that are open stay."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (STANDARD, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def kafka_apart() -> Iterator[str]:
+    """As `kafka`, in a process that has descriptors while this one has none."""
+    code = f"""
+import sys
+sys.path[:] = {sys.path!r}
+from tests.agent.sinks.servers import kafka
+with kafka() as servers:
+    print(servers, flush=True)
+    sys.stdin.read()
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 @contextmanager

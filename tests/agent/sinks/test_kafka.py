@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from elfmesh.agent.sinks import follow
+from elfmesh.agent.sinks import kafka as kafka_module
 from elfmesh.agent.sinks.base import (
     LogName,
     LostIntervals,
@@ -22,8 +25,8 @@ from elfmesh.agent.sinks.base import (
 from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.agent.sinks.kafka import KafkaTopic
 from elfmesh.storage import failpoints
-from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
-from tests.agent.sinks.servers import kafka
+from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, starve
+from tests.agent.sinks.servers import kafka, kafka_apart
 from tests.patience import PATIENCE_S
 
 
@@ -146,3 +149,16 @@ async def test_brokers_that_are_not_there_are_said_to_be_so(monkeypatch: pytest.
     monkeypatch.setattr("elfmesh.agent.sinks.kafka.ANSWER_S", 0.2)
     with pytest.raises(Unavailable):
         await sink("127.0.0.1:9").write(LOG, item(1))
+
+
+async def test_a_sink_without_descriptors_says_so_and_writes_all_messages_when_it_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka reports a time-out, whatever it has waited for. It closes an idle connection by itself."""
+    monkeypatch.setattr(kafka_module, "ANSWER_S", 2.0)
+    monkeypatch.setattr(follow, "PAUSE_S", 0.01)
+    with kafka_apart() as servers:
+        out = sink(servers, **{"connections.max.idle.ms": "50"})
+        await starve(out, "kafka", tmp_path, lambda: time.sleep(0.5))
+        await out.close()
+        assert [body["interval"]["index"] for _, body, _ in messages(servers)] == [0, 1, 2]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from elfmesh.agent.sinks import postgres_connection
+from elfmesh.agent.sinks import follow, postgres_connection
 from elfmesh.agent.sinks.base import (
     LogName,
     LostIntervals,
@@ -26,7 +26,7 @@ from elfmesh.agent.sinks.base import (
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres import PostgresTables
 from elfmesh.storage import failpoints
-from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows
+from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows, starve
 from tests.agent.sinks.servers import postgres
 from tests.patience import PATIENCE_S
 
@@ -376,3 +376,15 @@ async def test_a_conninfo_that_cannot_be_read_is_not_repeated() -> None:
     assert "conninfo cannot be read" in str(caught.value)
     assert "hunter2" not in str(caught.value)
     await broken.close()
+
+
+async def test_a_sink_without_descriptors_says_so_and_writes_all_rows_when_it_has_them(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq cannot say why it does not connect."""
+    monkeypatch.setattr(follow, "PAUSE_S", 0.01)
+    out = sink(conninfo)
+    mine = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'elfmesh'"
+    await starve(out, "postgres", tmp_path, lambda: db.execute(mine))
+    await out.close()
+    assert counts(db) == {0: 2, 1: 2, 2: 2}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,9 +18,10 @@ from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
 from elfmesh.agent.sinks.base import LostIntervals, Position, RecordFenced, RecordRefused, Unavailable
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.webhook import Webhook
-from elfmesh.storage import failpoints
+from elfmesh.storage import failpoints, starving
 from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
+from tests.agent.sinks.servers import EXHAUSTED, starved
 
 LOOPBACK = ("127.0.0.0/8",)
 
@@ -222,3 +224,21 @@ async def test_a_damaged_position_is_a_problem_not_a_beginning(
     place.write_bytes(b"{")
     with pytest.raises(Unavailable, match="damaged"):
         await hooks.sink(receiver).position(LOG)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_sink_without_descriptors_says_so_and_calls_again_when_it_has_them(
+    receiver: Receiver, hooks: Hooks, tmp_path: Path, host: str
+) -> None:
+    """It lacks them for the request, and then for its position."""
+    master = Master(tmp_path)
+    master.append(item(0), item(1), item(2))
+    hook, without = hooks.sink(receiver, host), contextlib.ExitStack()
+    async with Following(hook, master) as following:
+        with failpoints.armed("sink.write.webhook", lambda: without.enter_context(starved())):
+            await following.until(lambda: EXHAUSTED in following.progress.problem)
+            await following.until(lambda: EXHAUSTED in starving.problem("elf-own-hook"))
+            without.close()
+        await following.until(lambda: following.progress.written == 3)
+        assert (following.progress.refused, following.progress.lost) == (0, 0)
+    assert receiver.intervals == [0, 1, 2]
