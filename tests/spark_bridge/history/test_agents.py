@@ -124,9 +124,20 @@ def apply(fleet: Fleet, name: str, text: str) -> int:
     """Apply a job, signed if it has Python functions; how many agents it runs on."""
     (statement,) = parse_many(text)
     if not statement.functions:
-        return int(fleet[0].apply(text)["expected"])
+        answer: dict[str, Any] = eventually(partial(answered, fleet, text), what=f"an answer to {name}")
+        return int(answer["expected"])
     # Agents that start its process late are no founding members: a busy machine may take several tries.
     return int(eventually(partial(apply_signed, fleet, name, statement), what=f"all agents of {name}"))
+
+
+def answered(fleet: Fleet, text: str) -> dict[str, Any] | None:
+    """Submit a job; None: the agent that should answer is busy, so that the client is to ask again."""
+    try:
+        return fleet[0].apply(text)
+    except AssertionError as error:
+        if ": 503 " not in str(error):
+            raise
+        return None
 
 
 def apply_signed(fleet: Fleet, name: str, statement: Statement) -> int:
