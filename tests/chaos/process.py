@@ -35,7 +35,7 @@ class Victim(Agent):
     def __init__(self, directory: Path, number: int, proxy: FaultProxy, zygote: Zygote | None = None) -> None:
         path = directory / NAME
         super().__init__(directory, number, [f"log={path},format=json,idle=1 s"])
-        self._proxy, self._zygote = proxy, zygote
+        self._proxy, self._zygote, self.cold = proxy, zygote, zygote is None
         self._listen = ("127.0.0.1", reserve())
         self.advertised = "{}:{}".format(*proxy.listen(self.name, self._listen))
         self.api = f"127.0.0.1:{reserve()}"
