@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import json
+
+import pytest
 from msgspec.structs import replace
 
+from elfmesh.agent.runtime.core import codec
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant
+from elfmesh.control.jobs.roster import UNKNOWN
+from elfmesh.control.jobs.terms import Participant, Terms
 from elfmesh.control.member.member import Member
-from elfmesh.control.protocol.messages import Enroll, Mark, Roster
+from elfmesh.control.protocol.messages import Enroll, Mark, Roster, pack, unpack
 from elfmesh.control.protocol.messages_register import Accept, Prepare
 from elfmesh.control.protocol.messages_safety import AskFates, Fates
 from elfmesh.control.protocol.messages_succession import Replica
@@ -17,6 +24,7 @@ from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.election.test_drain import leads
 from tests.control.harness import World
 from tests.control.member.support import Agent, agent_id
+from tests.previous import release
 
 
 def begun() -> World:
@@ -207,3 +215,76 @@ def test_a_master_gives_its_roster_to_a_member_that_asks_by_an_earlier_one() -> 
         world.run(0.1)
     kinds = [type(each) for each in answers if isinstance(each, (Roster, Fates))]
     assert kinds == [Roster, Fates, Fates], "an earlier release names no epoch"
+
+
+class Mixed(World):
+    """Agents of the previous release: they send no epochs of numbers, and keep none that they receive."""
+
+    earlier: frozenset[bytes] = frozenset()
+
+    def post(self, delay: float, agent: Agent, event: Event) -> None:
+        if isinstance(event, Received) and {event.sender.id, agent.me.id} & self.earlier:
+            event = dataclasses.replace(event, message=without_epochs(event.message))
+        elif isinstance(event, Delivered):
+            message = unpack(event.body)
+            sender = message.terms.master.id if isinstance(message, Roster) else b""
+            if {sender, agent.me.id} & self.earlier:
+                event = dataclasses.replace(event, body=pack(without_epochs(message)))
+        super().post(delay, agent, event)
+
+
+def without_epochs(message: Message) -> Message:
+    """The message as the previous release writes it; `tests/previous` has one of every kind."""
+    terms = getattr(message, "terms", None)
+    if isinstance(terms, Terms):
+        message = replace(message, terms=replace(terms, given_in=()))
+    return replace(message, epoch=UNKNOWN) if isinstance(message, AskFates) else message
+
+
+def test_the_previous_release_sends_no_epochs_of_numbers() -> None:
+    written = json.loads(release.MESSAGES.read_text())
+    for tag in ("ctl.roster", "ctl.replica", "ctl.ask_fates"):
+        message, _ = codec().decode(base64.b64decode(written[tag]["frame"]))
+        assert without_epochs(message) == message
+
+
+@pytest.mark.parametrize("masters", [True, False], ids=["the masters", "a member"])
+def test_beside_the_previous_release_no_record_is_lost_or_counted_twice(masters: bool) -> None:
+    """A newcomer gets a number, a master dies, and a member that was cut off asks for its outcomes."""
+    world = Mixed(5)
+    fill(world, intervals=12)
+    world.apply(world[0])
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(3.0)
+    first = world.master()
+    voting = {agent.me.id: agent.control.leadership.registers.acceptors.voting for agent in world.living}
+    away = next(agent for agent in world.living if not voting[agent.me.id](agent.me.id))
+    world.earlier = frozenset(each.me.id for each in world.living if (each is not away) is masters)
+    newcomer = world.add(9)
+    newcomer.feed("clicks", [(index * SLIDE, "eggs") for index in range(1005, 1012)])
+    world.run(5.0)
+    world.lost = lambda source, target, message: away in (source, target)
+    for agent in world.living:
+        if agent is not away:
+            agent.seal("clicks", BASE + 6 * SLIDE)
+    world.run(8.0)
+    world.kill(first)
+    world.run(80.0)
+    world.lost = lambda source, target, message: False
+    for intervals in range(7, 13):
+        world.seal_all(BASE + intervals * SLIDE)
+        world.run(8.0)
+    world.run(60.0)
+    found = world.results(world.master())
+    members = {agent.me.id: agent.control.member_host.members for agent in world.living}
+    assert all(not member.ledger.undecided for each in members.values() for member in each.values())
+    assert [record.index for record, _ in found] == list(range(1000, 1012))
+    inside = sum(row["hits"] for _, rows in found for row in rows)
+    assert inside == sum(record.counts["contributed"] for record, _ in found)
+    name = f"agent-{first.number}"
+    with_first = {record.index for record, _ in found if name not in record.missing}
+    read = sum(len(agent.logs["clicks"]) for agent in world.living)
+    read += sum(at // SLIDE in with_first for at, _ in first.logs["clicks"])
+    assert 0 < len(with_first) < len(found)
+    assert read == sum(sum(record.counts.values()) for record, _ in found)
+    assert any(record.counts["expired"] for record, _ in found), "of the member that was cut off"
