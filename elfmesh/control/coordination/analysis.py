@@ -200,7 +200,7 @@ class _Labelling:
         return StreamLabel(
             max(each.severity for each in labels),
             columns,
-            frozenset(set.intersection(*kept)),
+            frozenset(set.intersection(*kept) if "S10" in self.rules else set.union(*kept)),
             all(each.once for each in labels),
             frozenset().union(*(each.conditions for each in labels)),
         )

@@ -27,8 +27,8 @@ from tests.control.coordination.explore.machines import MACHINES, Machine, Recor
 from tests.control.coordination.graphs import sealed
 
 INSTANCES = 3
-Message = tuple[Port, Record | None, tuple[str, int] | None]
-"""Input, and a record or a punctuation (column, value)."""
+Message = tuple[DataStream, Record | None, tuple[str, int] | None]
+"""Stream, and a record or a punctuation (column, value)."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,15 @@ def random_world(rng: random.Random) -> World:
         machines[name] = machine
         order = rng.choice(("", "", "", "", "M1", "M2"))
         for each in machine.paths:
-            consumer = (name, each.source)
-            if free and rng.random() < 0.75:
-                streams.append(DataStream(f"{name}.{each.source}", rng.choice(free), consumer))
-                continue
-            key = rng.choice(("", "id", "campaign", "campaign"))
-            stream = DataStream(
-                f"{name}.{each.source}", None, consumer, sealed(key) if key else (),
-                once=rng.random() < 0.9, order=order,
-            )  # fmt: skip
-            streams.append(stream)
-            records[stream.name] = [_record(rng, number, depends) for number in range(rng.randint(2, 4))]
+            for which in range(1 + (rng.random() < 0.15)):
+                label = f"{name}.{each.source}.{which}"
+                if free and rng.random() < 0.75:
+                    streams.append(DataStream(label, rng.choice(free), (name, each.source)))
+                    continue
+                key = rng.choice(("", "id", "campaign", "campaign"))
+                once, seals = rng.random() < 0.9, sealed(key) if key else ()
+                streams.append(DataStream(label, None, (name, each.source), seals, once=once, order=order))
+                records[label] = [_record(rng, number, depends) for number in range(rng.randint(2, 4))]
         free += [
             (name, each.target) for each in machine.paths if each.target not in ("state", "right", "log")
         ]
@@ -94,6 +92,7 @@ class Run:
         self.pending: dict[tuple[str, int], list[Message]] = {}
         self.waiting: dict[tuple[str, int], list[tuple[AnnotatedPath, Record]]] = {}
         self.ended: dict[tuple[str, int], dict[str, set[tuple[str, int]]]] = {}
+        self.ended_by: dict[tuple[str, int, str, tuple[str, int]], set[str]] = {}
         self.forwarded: set[tuple[str, int, str, tuple[str, int]]] = set()
         self.sealed_reads = {
             (each.name, path.source): self._seals(each.name, path)
@@ -139,18 +138,21 @@ class Run:
         for instance in self.instances(stream.consumer[0]):
             for record in records:
                 times = 1 if stream.once or self.rng.random() < 0.5 else 2
-                self._send(stream.consumer, instance, [record] * times)
+                self._send(stream, instance, [record] * times)
             for seal in stream.seals:
                 (column,) = seal.key
                 for value in sorted({record[column] for record in records}):
-                    self._punctuate(stream.consumer, instance, (column, value))
+                    self._punctuate(stream, instance, (column, value))
 
-    def _send(self, port: Port, instance: int, records: list[Record]) -> None:
-        queue = self.pending.setdefault((port[0], instance), [])
-        queue += [(port, record, None) for record in records]
+    def _queue(self, stream: DataStream, instance: int) -> list[Message]:
+        assert stream.consumer is not None
+        return self.pending.setdefault((stream.consumer[0], instance), [])
 
-    def _punctuate(self, port: Port, instance: int, end: tuple[str, int]) -> None:
-        self.pending.setdefault((port[0], instance), []).append((port, None, end))
+    def _send(self, stream: DataStream, instance: int, records: list[Record]) -> None:
+        self._queue(stream, instance).extend((stream, record, None) for record in records)
+
+    def _punctuate(self, stream: DataStream, instance: int, end: tuple[str, int]) -> None:
+        self._queue(stream, instance).append((stream, None, end))
 
     def _deliver(self, key: tuple[str, int]) -> None:
         queue = self.pending[key]
@@ -161,14 +163,19 @@ class Run:
             at = min(
                 (each for each in allowed if self._order(queue[each][0])), key=lambda it: rank(queue[it])
             )
-        port, record, end = queue.pop(at)
+        stream, record, end = queue.pop(at)
         component, instance = key
+        assert stream.consumer is not None
+        port = stream.consumer
         if record is None:
             assert end is not None
-            self.ended.setdefault(key, {}).setdefault(port[1], set()).add(end)
-            self._release(key, end)
-            for known in sorted(set().union(*self.ended[key].values())):
-                self._forward(component, instance, known)
+            by = self.ended_by.setdefault((*key, port[1], end), set())
+            by.add(stream.name)
+            if by >= self._producers(port, end[0]):
+                self.ended.setdefault(key, {}).setdefault(port[1], set()).add(end)
+                self._release(key, end)
+                for known in sorted(set().union(*self.ended[key].values())):
+                    self._forward(component, instance, known)
             return
         for path in self.world.machines[component].paths:
             if path.source == port[1]:
@@ -177,24 +184,35 @@ class Run:
                 else:
                     self._step(key, path, record)
 
-    def _order(self, port: Port) -> str:
-        return next((each.order for each in self.world.graph.into.get(port, ()) if not each.producer), "")
+    def _producers(self, port: Port, column: str) -> set[str]:
+        """Return the streams whose punctuations end a partition: those that are sealed, else all."""
+        streams = self.world.graph.into[port]
+        sealed_ones = {each.name for each in streams if column in self._columns(each)}
+        return sealed_ones or {each.name for each in streams}
+
+    def _columns(self, stream: DataStream) -> set[str]:
+        label = self.analysis.labels["out", *stream.producer] if stream.producer else None
+        own = {name for seal in stream.seals for name in seal.key}
+        return own | {each.name for seal in (label.seals if label else ()) for each in seal.key}
+
+    def _order(self, stream: DataStream) -> str:
+        return "" if stream.producer else stream.order
 
     def _rank(self, message: Message) -> tuple[Any, ...]:
-        port, record, end = message
-        return (record is None, port, canonical(record) if record else end)
+        stream, record, end = message
+        return (record is None, stream.name, canonical(record) if record else end)
 
     def _shuffled(self, message: Message) -> tuple[Any, ...]:
         return random.Random(f"{self.salt} {self._rank(message)}").random(), self._rank(message)
 
     def _may(self, queue: list[Message], at: int, message: Message) -> bool:
         """Return whether a message may arrive now: a punctuation only after the records of its partition."""
-        port, _, end = message
+        stream, _, end = message
         if end is None:
             return True
         column, value = end
         return not any(
-            other == port and record is not None and record.get(column, value) == value
+            other == stream and record is not None and record.get(column, value) == value
             for other, record, _ in queue[:at]
         )
 
@@ -230,7 +248,7 @@ class Run:
         for stream in self.readers.get((component, path.target), ()):
             assert stream.consumer is not None
             for other in self._targets(component, instance, stream.consumer[0]):
-                self._send(stream.consumer, other, made)
+                self._send(stream, other, made)
 
     def _targets(self, producer: str, instance: int, consumer: str) -> list[int]:
         """Return the instances that an instance feeds: its own, or all of them if it is alone."""
@@ -252,7 +270,7 @@ class Run:
             for stream in self.readers.get((component, target), ()):
                 assert stream.consumer is not None
                 for other in self._targets(component, instance, stream.consumer[0]):
-                    self._punctuate(stream.consumer, other, end)
+                    self._punctuate(stream, other, end)
 
 
 def _only(label: StreamLabel, seal: Seal) -> StreamLabel:
