@@ -101,7 +101,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "blazes": (
         "elfmesh.cli.local.blazes:blazes_command",
-        "Show which outputs can differ between runs, and why.",
+        "Show which outputs can differ, why, and what repairs them.",
     ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
@@ -147,6 +147,7 @@ VARIABLES = "ELF"
 OWN_MEANING = frozenset(
     {
         "ELF_AGENT_API",  # the agent's own API address; ELF_API is the address of the agent to query
+        "ELF_BLAZES_OUTPUT",  # text or a picture; ELF_OUTPUT is table, json or csv
         "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is an output format
         "ELF_SAVEPOINT_CREATE_OUTPUT",
         "ELF_SIGN_OUTPUT",

@@ -1,4 +1,4 @@
-"""`elf blazes`: shows which outputs of a dataflow can differ, why, and what repairs it."""
+"""`elf blazes`: shows which outputs can differ, why, and what repairs them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def blazes_command(
     variants: tuple[str, ...],
     require: str | None,
 ) -> int:
-    """Show which outputs of a dataflow can differ, why, and what repairs it.
+    """Show which outputs can differ, why, and what repairs them.
 
     PATH is an ELF-QL file, a directory of them, or an annotation file (YAML or JSON). The labels are Async
     (only the order of records differs), Run (contents may differ between runs), Inst (between instances for a
