@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.election.test_drain import (
-    test_no_interval_expects_who_has_left_by_a_second_number as second_number,
-)
 from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
+)
+from tests.control.master.test_members import (
+    test_no_interval_expects_who_has_left_by_a_second_number as second_number,
 )
 from tests.control.member import test_lost_first_interval as lost_first
 from tests.control.register.test_first_acceptors import (

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.master.founding import AHEAD
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Leaving, Stop
 from elfmesh.control.protocol.messages_succession import Replica
-from elfmesh.machine import Event, Received
-from elfmesh.srt.events import Collected
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.member.support import Agent
@@ -156,39 +153,6 @@ def test_nobody_leaves_and_everything_is_exact() -> None:
 
 def leads(world: World) -> Master:
     return next(iter(world.master().control.leadership.masters.values()))
-
-
-class Cut(World):
-    """Contributions do not reach the master."""
-
-    cut = False
-
-    def post(self, delay: float, agent: Agent, event: Event) -> None:
-        if not self.cut or not isinstance(event, Collected):
-            super().post(delay, agent, event)
-
-
-def test_no_interval_expects_who_has_left_by_a_second_number() -> None:
-    """It knows a frontier that its master does not, and an older enrolment arrives after it has left."""
-    world = Cut(4)
-    leaver = begun(world)
-    master = leads(world)
-    stale = leaver.control.member_host.members[master.job].requests.enrolment()
-    world.cut = True
-    world.seal_all(BASE + 8 * SLIDE)
-    world.run(0.1)
-    world.request(leaver, "leave")
-    world.run(0.1)
-    world.post(0.0, world.master(), Received(leaver.me, stale))
-    world.run(0.1)
-    first, second = (each for each in master.term.book.entries if each.contact.id == leaver.me.id)
-    assert first.until is not None
-    assert first.until > (master.term.collection.frontier or 0) + AHEAD, "the scenario"
-    assert second.start >= first.until
-    world.cut = False
-    world.run(20.0)
-    assert states(world) == [("FINAL", 4)] * 8
-    exact(world, world.master())
 
 
 def test_who_leaves_before_it_has_heard_its_number_is_not_expected() -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import cast
 
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.terms import Participant
+from elfmesh.control.master.founding import AHEAD
 from elfmesh.control.master.members import ENROLL_S, JobMembers, MembersTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_safety import AskFates
+from elfmesh.machine import Event, Received
+from elfmesh.srt.events import Collected
+from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.election.test_drain import begun, leads, states
+from tests.control.harness import World
 from tests.control.master.stub_term import StubTerm, entry, other
+from tests.control.member.support import TEXT, Agent, rows_of
 from tests.control.register.support import JOB
 
 NEXT, CLOSED = 30, 20
@@ -149,3 +157,67 @@ def test_the_report_of_an_agent_that_is_no_member_leaves_no_error() -> None:
     rig.members.on_report(Report(JOB, "stranger", (), "no memory"))
     assert rig.term.tally.worker_errors == {"m0": "no memory"}
     assert list(rig.term.tally.samples) == ["m0: a line"]
+
+
+class Cut(World):
+    """Contributions do not reach the master."""
+
+    cut = False
+
+    def post(self, delay: float, agent: Agent, event: Event) -> None:
+        if not self.cut or not isinstance(event, Collected):
+            super().post(delay, agent, event)
+
+
+def test_no_interval_expects_who_has_left_by_a_second_number() -> None:
+    """It knows a frontier that its master does not, and an older enrolment arrives after it has left."""
+    world = Cut(4)
+    leaver = begun(world)
+    master = leads(world)
+    stale = leaver.control.member_host.members[master.job].requests.enrolment()
+    world.cut = True
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(0.1)
+    world.request(leaver, "leave")
+    world.run(0.1)
+    world.post(0.0, world.master(), Received(leaver.me, stale))
+    world.run(0.1)
+    first, second = (each for each in master.term.book.entries if each.contact.id == leaver.me.id)
+    assert first.until is not None
+    assert first.until > (master.term.collection.frontier or 0) + AHEAD, "the scenario"
+    assert second.start >= first.until
+    world.cut = False
+    world.run(20.0)
+    assert states(world) == [("FINAL", 4)] * 8
+    exact(world, world.master())
+
+
+def test_members_whose_labels_are_wanted_again_before_they_have_left_come_back() -> None:
+    """Each of their intervals expects them by one number, and they contribute to all of them."""
+    world = World()
+    for number in range(4):
+        world.add(number, labels={"role": "web" if number < 3 else "api", "zone": f"z{number % 2}"})
+    world.run(2.0)
+    fill(world, intervals=12)
+    web, zone = (
+        TEXT.replace("FROM clicks", f"FROM clicks ON ({each})") for each in ("role = 'web'", "zone = 'z1'")
+    )
+    world.apply(world[0], web)
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    firsts = []
+    for text in (zone, web):
+        firsts.append(world.apply(world[0], text).body["effective_interval"])
+        world.run(1.0)
+    for intervals in range(3, 13):
+        world.seal_all(BASE + intervals * SLIDE)
+        world.run(2.0)
+    records = world.results(world[0])
+    assert [record.index for record, _ in records] == list(range(1000, 1012))
+    assert firsts[0] < firsts[1] < 1010
+    for record, rows in records:
+        numbers = [1, 3] if firsts[0] <= record.index < firsts[1] else [0, 1, 2]
+        counts: Counter[str] = Counter()
+        for number in numbers:
+            counts.update(key for at, key in world[number].logs["clicks"] if at // SLIDE == record.index)
+        assert (record.state, record.agents_expected, rows) == ("FINAL", len(numbers), rows_of(counts))

@@ -292,6 +292,37 @@ def test_who_applies_again_while_the_master_comes_back_does_not_leave_the_job_wi
     assert world.ask(client, "rollout", JOB).status == 200
 
 
+def test_labels_change_in_place() -> None:
+    """Who is not meant any more ends at the boundary, who is meant now begins there."""
+    world = World()
+    for number in range(4):
+        world.add(number, labels={"role": "web" if number < 3 else "api", "zone": f"z{number % 2}"})
+    world.run(2.0)
+    fill(world, intervals=12)
+    world.apply(world[0], TEXT.replace("FROM clicks", "FROM clicks ON (role = 'web')"))
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    reply = world.apply(world[0], TEXT.replace("FROM clicks", "FROM clicks ON (zone = 'z1')"))
+    assert (reply.status, reply.body["state"]) == (200, "keep")
+    first = reply.body["effective_interval"]
+    world.run(3.0)
+    world.seal_all(BASE + 12 * SLIDE)
+    world.run(10.0)
+    records = world.results(world[0])
+    assert {record.state for record, _ in records} == {"FINAL"}
+    assert [record.index for record, _ in records] == list(range(1000, 1012))
+    meant = {1: [0, 1, 2], 2: [1, 3]}
+    for record, rows in records:
+        numbers = meant[1 if record.index < first else 2]
+        counts: Counter[str] = Counter()
+        for number in numbers:
+            counts.update(key for at, key in world[number].logs["clicks"] if at // SLIDE == record.index)
+        assert rows == rows_of(counts), record.index
+        assert record.agents_expected == len(numbers)
+    assert not world[0].workers
+    assert world[3].workers
+
+
 def test_empty_begins_a_new_batch_at_one_boundary() -> None:
     world = running()
     reply = world.ask(world[1], "empty", JOB)
