@@ -41,7 +41,7 @@ from elfmesh.cli.demo.fleet import Fleet
 from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
 from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.control.protocol.replies_changes import Applied
-from elfmesh.errors import ElfError, RuntimeFailure
+from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 
 if TYPE_CHECKING:
     from elfmesh.ingest.job_rows import JobRows
@@ -71,12 +71,8 @@ ORDER BY score DESC LIMIT 5"""
 JOBS_NOTE = """\
 The paper's three jobs: micro-promotion (which games are popular now), product bundling (which games the same
 people like or buy), and sale prediction, which reads the results of the other two."""
-JOINING_TIMEOUT_S = 60.0
-"""Time limit for all agents to take part in the jobs; generous because the machine may be busy."""
-
-CLOSING_TIMEOUT_S = 60.0
-"""Time limit for the last intervals to close after the traffic has ended; generous because the machine may be
-busy."""
+TIMEOUT_S = 300.0
+"""Time limit for all agents to take part in the jobs, and for the last intervals to close."""
 
 
 @dataclass(slots=True)
@@ -167,7 +163,7 @@ def _story(
         client = connect(asked.api)
         for job in jobs:
             _tell(console, f"\n{job.text}")
-            done = read_reply(Applied, client.apply(job.text))
+            done = _applied(client, job.text)
             reported = f"acknowledged by {done.acknowledged} of {done.expected} agents"
             _tell(console, f"-> {'its master reads the other two' if job.reads else reported}.")
         _wait_for_all(console, client, jobs, agents)
@@ -181,12 +177,24 @@ def _story(
     return 0 if outcome else 1
 
 
+def _applied(client: Client, text: str) -> Applied:
+    """Submit a job; again if an agent on a busy machine answered too late."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return read_reply(Applied, client.apply(text))
+        except Unreachable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
 def _wait_for_all(console: Console, client: Client, jobs: list[DemoJob], agents: int) -> None:
     """Wait until every agent takes part in every job, before the traffic starts.
 
     An agent that was still joining when a job was applied takes part from a later, declared interval on.
     """
-    deadline = time.monotonic() + JOINING_TIMEOUT_S
+    deadline = time.monotonic() + TIMEOUT_S
     for job in jobs:
         while not job.reads:
             about = read_reply(Description, client.describe(job.name))
@@ -227,7 +235,7 @@ def _watch(
                 )
             if closing is None and elapsed >= seconds:
                 fleet.traffic.stop()
-                closing = time.monotonic() + CLOSING_TIMEOUT_S
+                closing = time.monotonic() + TIMEOUT_S
                 view.say(f"the shop is closed after {fleet.traffic.lines:,} lines; the last intervals follow")
             _take(results, by_name, view)
             fleet.check(dead=killed)
@@ -236,7 +244,7 @@ def _watch(
                 return
             if closing is not None and time.monotonic() > closing:
                 raise RuntimeFailure(
-                    f"the last interval of {', '.join(open_jobs)} did not close in {CLOSING_TIMEOUT_S:.0f} s"
+                    f"the last interval of {', '.join(open_jobs)} did not close in {TIMEOUT_S:.0f} s"
                 )
             view.status(
                 f"{elapsed:4.0f} s of {seconds:.0f}   {fleet.traffic.lines:,} log lines   "
