@@ -66,13 +66,13 @@ class Causes:
     Args:
         agent: id of the agent.
         boot: boot of the agent.
-        limit: maximum number of steps.
+        limit: maximum number of steps; None: `STEPS_MAX`.
     """
 
-    def __init__(self, agent: bytes, boot: int, limit: int = STEPS_MAX) -> None:
+    def __init__(self, agent: bytes, boot: int, limit: int | None = None) -> None:
         self._prefix = agent[:AGENT_BYTES] + (boot & 0xFFFFFFFF).to_bytes(4)
         self._count = 0
-        self._steps: deque[Step] = deque(maxlen=limit)
+        self._steps: deque[Step] = deque(maxlen=STEPS_MAX if limit is None else limit)
         self._current = b""
         self._about = UNKNOWN
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from elfmesh.control import causes
 from elfmesh.control.master import rendezvous
 from elfmesh.control.member import member_host
 from elfmesh.control.programs import beside
@@ -20,6 +21,7 @@ from tests.sim.world.agents import SimAgent, SimFleet, until
 from tests.sim.world.containers import entries, grown
 
 BOUNDS = (
+    (causes, "STEPS_MAX"),
     (acceptor, "ENDED_MAX"),
     (registers, "IDLE_MAX"),
     (epochs, "TOMBSTONES_MAX"),

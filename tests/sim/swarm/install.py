@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
-from elfmesh.ingest import read_loop
+from elfmesh.ingest import read_loop, workers
 from elfmesh.ingest.sources import tail
 from tests.sim.swarm.disk import SimOS, Status
 
@@ -199,7 +199,7 @@ def installed(
         "fcntl": _fcntl(),
     }
     pace = read_loop.POLL_MIN_S, read_loop.POLL_MAX_S
-    sizes = [(read_loop, "POLL_BYTES"), (tail, "READ_MIN")] if read_bytes is not None else []
+    sizes = [(workers, "POLL_BYTES"), (tail, "READ_MIN")] if read_bytes is not None else []
     before = [
         (module, name, getattr(module, name))
         for module in _modules()
