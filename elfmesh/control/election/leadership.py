@@ -194,7 +194,9 @@ class Leadership:
         member = self._member_host.members.get(job)
         newer = member is not None and (terms is None or member.epoch > terms.epoch)
         if member is not None and newer and not self.is_dead(member.manifest):
-            return member.master
+            # a member that outlived the founding: this agent died before the register had a value
+            is_own = terms is None and job not in self.masters and member.master.id == self._context.me.id
+            return None if is_own else member.master
         return terms.master if terms is not None else None
 
     def is_dead(self, manifest: Manifest) -> bool:

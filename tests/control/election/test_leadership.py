@@ -323,3 +323,23 @@ def test_nothing_is_published_twice_for_one_interval_in_any_log() -> None:
         for _, records in agent.results.values():
             indices = [record.index for record, _ in records]
             assert indices == sorted(set(indices))
+
+
+def test_a_member_that_outlived_the_founding_of_its_job_does_not_keep_the_name() -> None:
+    """Its agent led the job and died before the register had a value, so that no agent leads it."""
+    world = World(3)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    agent = world.master()
+    terms, _ = agent.control.leadership.known(JOB)
+    assert terms is not None
+    alone = World(1)
+    fill(alone, intervals=3)
+    (only,) = alone.living
+    announce = ctl.Announce(terms.manifest, only.me, 1, 0, FIRST, True, "clicks")
+    only.control.member_host.on_announce(announce)
+    alone.run(1.0)
+    assert JOB in only.control.member_host.members
+    assert only.control.leadership.leader(JOB) is None
+    assert alone.ask(only, "delete", {"job": "shop/top"}).status == 404
+    assert alone.apply(only).status == 200
