@@ -37,8 +37,8 @@ docs: $(NATIVE) ## the documentation site in build/docs/html; a warning or a bro
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html -c docs -d build/docs/doctrees . build/docs/html
 	@echo "build/docs/html/README.html"
 
-# Files of tests side by side: one process more than there are cores, because many tests wait for agents; at most 4.
-PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
+# Files of tests side by side: two processes more than there are cores, because many tests wait for agents; at most 4.
+PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 2))")
 
 # Each of some hundred processes, and each collection of tests, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
