@@ -125,6 +125,8 @@ def describe_command(
         return
     if len(names) > 1:
         raise UsageError(f"one {kind} at a time", hint="Only `elf describe log` takes several names.")
+    if spec != "auto" or sample is not None:
+        raise UsageError(f"--format and --sample are for log files, not for {kind}s")
     client, name = Client(api), names[0]
     if kind == "job":
         found = client.describe(name)

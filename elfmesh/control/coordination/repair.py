@@ -6,9 +6,9 @@ that fits the gates, an order fixed beforehand (M1), or an order decided while r
 Run). Every candidate is analysed again.
 
 Invariant: a repair is minimal. The search takes candidates by rising cost and every strategy costs
-something, so a part of the result that also reaches the goal would have been found before. Beyond
-`PLACES_MAX` places or `CANDIDATES_MAX` candidates the search is greedy, and the repair says so; it then
-leaves out each strategy that it can do without.
+something, so a part of the result that also reaches the goal would have been found before. A search beyond
+`PLACES_MAX` places or `CANDIDATES_MAX` candidates is greedy: it leaves out each strategy that the goal does
+not need, and `RepairPlan.exact` is false.
 
 Paper: Blazes V-B.
 """

@@ -1,9 +1,8 @@
 """The typed graph of tasks and edges over the jobs of a fleet or a directory.
 
-A task is a job, or an input from which jobs read: a stream of records, the
-results of a job outside the graph, a lookup file, or a TABLE of a text. An edge leads from a task to a job
-that reads it. The graph knows statements, not labels, rates or places; coordination and planning make their
-graphs from it.
+A task is a job, or an input from which jobs read: a stream of records, the results of a job outside the
+graph, a lookup file, or a TABLE of a text. An edge leads from a task to a job that reads it. The graph knows
+statements, not labels, rates or places; coordination and planning make their graphs from it.
 
 Invariants: tasks are unique by kind and name. An edge ends at a job. A job that reads another is listed
 behind it, unless they read each other.
