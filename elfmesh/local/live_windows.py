@@ -47,12 +47,13 @@ class LiveWindows:
         job = worker.statement.job
         stop = (newest_us - (job.lateness_us if job else 0) - window.size_us) // window.slide_us + 1
         first = (least_us - window.size_us) // window.slide_us + 1
-        start = first if self._due_below is None else min(first, self._due_below)
-        self._due_below = stop if self._due_below is None else max(stop, self._due_below)
+        due = first if self._due_below is None else self._due_below
+        start, self._due_below = min(first, due), max(stop, due)
         for index in worker.tally.occupied(start, self._due_below):
             counts, before = tuple(worker.tally.of(index)), self._counts.get(index)
             if index >= start and counts != before:
-                self.late += counts[CONTRIBUTED] - before[CONTRIBUTED] if before else 0
+                if index < due:
+                    self.late += counts[CONTRIBUTED] - (before[CONTRIBUTED] if before else 0)
                 self._counts[index] = counts
                 self._revisions[index] = self._revisions.get(index, 0) + 1
                 yield worker.peek(index)

@@ -100,6 +100,14 @@ def test_a_window_is_due_when_an_event_time_has_passed_its_end_by_the_lateness()
     assert job.live.late == 1
 
 
+def test_the_first_record_of_a_window_that_was_due_without_one_is_late() -> None:
+    live: list[IntervalResult] = []
+    job = run(QUERIES["tumbling"], [line(second, "a", 2) for second in (0, 1, 22, 11, 30)], live.append)
+    assert len(list(job.results())) == 4
+    assert [each.record.rev for each in live] == [1, 1, 1]
+    assert job.live.late == 1
+
+
 @pytest.mark.parametrize(
     "query",
     [
