@@ -20,11 +20,15 @@ def close_one(fleet: Fleet, agents: list[Agent]) -> None:
     """Let the voters close another interval."""
     asked = agents[0]
     before = asked.get(JOB)["latest"]
-    for agent in agents:
-        with fleet.log(agent.number).open("a") as file:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            file.write(json.dumps({"ts": stamp, "k": "a"}) + "\n")
-    eventually(lambda: asked.get(JOB)["latest"] != before, what="another result")
+
+    def another() -> bool:
+        for agent in agents:
+            with fleet.log(agent.number).open("a") as file:
+                stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                file.write(json.dumps({"ts": stamp, "k": "a"}) + "\n")
+        return bool(asked.get(JOB)["latest"] != before)
+
+    eventually(another, what="another result")
 
 
 def reported_by(agent: Agent, fleet: Fleet, others: list[Agent]) -> str:
