@@ -29,7 +29,7 @@ def recovery_of(agent: Agent) -> str:
 
 
 def written(fleet: Fleet, condition: Callable[[], Any], what: str) -> Any:
-    """The first true value of `condition`, while each agent gets lines; a busy machine reads some too late."""
+    """The first true value of `condition`, while each agent gets lines; some are read too late."""
 
     def checked() -> Any:
         write(fleet)
