@@ -222,6 +222,18 @@ class Client:
         """Return the details of the agent."""
         return self.ask("agent")
 
+    def forget(self, agent: str) -> list[dict[str, Any]]:
+        """Make all agents remove a dead agent from their lists.
+
+        Args:
+            agent: its name or id.
+
+        Returns:
+            A row for each agent that has removed it: "agent", "forgotten" and "id".
+        """
+        rows: list[dict[str, Any]] = self.ask("forget", agent=agent)["forget"]
+        return rows
+
     def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
         """Make the agent leave all its jobs at declared intervals, and stop.
 

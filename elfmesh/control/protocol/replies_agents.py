@@ -117,6 +117,14 @@ class DeadAgentRow(msgspec.Struct, frozen=True):
     last_seen: str | None
 
 
+class ForgottenAgent(msgspec.Struct, frozen=True):
+    """A dead agent that the agent `agent` no longer lists."""
+
+    agent: str
+    forgotten: str
+    id: str
+
+
 class VotesLoss(msgspec.Struct, frozen=True):
     """A loss of votes of an agent, and the jobs that still count on one of them."""
 

@@ -61,7 +61,7 @@ def combine(verb: str, summary: dict[str, Any], payload: bytes, stats: Counter[s
         rows = sorted(newest.values(), key=lambda each: each[0].job)
     elif verb == "streams":
         return {verb: msgspec.to_builtins(_streams([row for row, _ in rows])), **summary}
-    elif verb != "steps":
+    elif verb not in {"steps", "forget"}:
         rows = sorted(rows, key=lambda each: each[0].tree if verb == "trees" else each[0].job)
     return {"jobs" if verb == "list" else verb: [sent for _, sent in rows], **summary}
 

@@ -4,7 +4,8 @@ Owns a bounded memory, on disk. Nothing decides by it: rosters (`master.eviction
 near a job's id (`known_peers`) forget sooner. Each agent adds what it knows to an answer of all. An agent
 that answers itself is not dead, whatever others remember (`one_each`).
 
-Invariant: an agent stays listed until it is seen again, has left for good, or `FORGET_AFTER_S` are over.
+Invariant: an agent stays listed until it is seen again, has left for good, an operator forgets it, or
+`FORGET_AFTER_S` are over.
 """
 
 from __future__ import annotations
@@ -85,6 +86,13 @@ class DeadAgents:
         for agent in [agent for agent, each in self._dead.items() if 0 < each.seen_us < oldest_us]:
             self.gone(agent)
         return [_row(each) for each in reversed(self._dead.values())]
+
+    def forget(self, agent: str) -> list[DeadAgentRow]:
+        """Remove the dead agents of a name or an id, as an operator demands; returns their rows."""
+        found = [row for row in self.rows() if agent in {row.name, row.id}]
+        for row in found:
+            self.gone(bytes.fromhex(row.id))
+        return found
 
     def _now_us(self) -> int:
         return int(self._context.facts("clock").get("now_us", 0))

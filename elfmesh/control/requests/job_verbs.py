@@ -22,7 +22,7 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, StreamRow, TreeRow
-from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
+from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow, ForgottenAgent
 from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, Verification
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
@@ -144,6 +144,13 @@ def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAge
     return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 
+def forget(parts: RequestParts, body: dict[str, Any]) -> list[ForgottenAgent]:
+    return [
+        ForgottenAgent(parts.context.name, row.name, row.id)
+        for row in parts.dead.forget(str(body.get("agent")))
+    ]
+
+
 def streams(parts: RequestParts, body: dict[str, Any]) -> list[StreamRow]:
     return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
 
@@ -166,6 +173,7 @@ ALL_HANDLERS: dict[str, AllHandler] = {
     "list": jobs,
     "whose": jobs,
     "agents": agents,
+    "forget": forget,
     "streams": streams,
     "trees": trees,
     "steps": steps,

@@ -97,6 +97,12 @@ class Interval(Fields, frozen=True):
     interval: int | None = None
 
 
+class Forget(Fields, frozen=True, kw_only=True):
+    """`agent`: the name or the id of a dead agent."""
+
+    agent: str | None = None
+
+
 class Recover(Fields, frozen=True):
     """`accept_loss`: recover the job; otherwise only report what may be lost."""
 
@@ -177,6 +183,14 @@ VERBS: dict[str, Verb] = {
             "GET agents",
             reply=replies_agents.AgentRow,
             other_row=replies_agents.DeadAgentRow,
+        ),
+        Verb(
+            "forget",
+            Scope.ALL,
+            "POST agents/forget",
+            Need.OPERATE,
+            request=Forget,
+            reply=replies_agents.ForgottenAgent,
         ),
         Verb("streams", Scope.ALL, "GET streams", reply=replies.StreamSummary),
         Verb("trees", Scope.ALL, "GET trees", reply=replies.TreeRow),

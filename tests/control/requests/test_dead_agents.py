@@ -121,6 +121,22 @@ def test_one_that_died_while_the_others_were_away_is_listed_too() -> None:
     assert rows(world)[f"agent-{dead.number}"]["status"] == "dead"
 
 
+def test_a_dead_agent_that_an_operator_forgets_is_listed_by_none_after_a_restart_too() -> None:
+    world, dead = one_dead()
+    name = f"agent-{dead.number}"
+    for asked in ("agent-77", "agent-" + str(world.living[0].number)):
+        assert world.ask(world.living[0], "forget", {"agent": asked}).body["forget"] == []
+    assert rows(world)[name]["status"] == "dead"
+    found = world.ask(world.living[0], "forget", {"agent": name}).body["forget"]
+    assert {(row["forgotten"], row["id"]) for row in found} == {(name, dead.me.id.hex())}
+    assert len({row["agent"] for row in found}) == len(found) > 1
+    all_restart(world)
+    assert name not in rows(world)
+    world.restart(dead)
+    world.run(3.0)
+    assert rows(world)[name]["status"] == "alive"
+
+
 def test_the_lists_show_status_and_when_an_agent_was_seen_last() -> None:
     backend = FakeBackend()
     agents = [
