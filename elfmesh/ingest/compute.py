@@ -30,8 +30,9 @@ from elfmesh.ingest.job_rows import latest_tables, result_block
 from elfmesh.ingest.memory import give_back
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
-from elfmesh.ql.engine import sessions
+from elfmesh.ql.engine import group_steps
 from elfmesh.ql.engine.finalise_parts import Reduced
+from elfmesh.ql.engine.open_groups import ClosedPane, read_open, write_open
 from elfmesh.ql.engine.partials import partial_table
 
 QUERIES_MAX = 256
@@ -94,7 +95,7 @@ class PartialCompute:
     def finalised(self, effect: Finalise) -> Finalised:
         """Return the result of an interval: its rows, or the pages of its rows."""
         if effect.open is not None:
-            return self.close_sessions(effect)
+            return self.close_groups(effect)
         counts: tuple[int, ...] = ()
         if effect.inputs and not effect.parts:
             table, contents, counts = self._derived(effect)
@@ -132,19 +133,19 @@ class PartialCompute:
             give_back()  # frees the tables, because the pages need as much memory as the rows
         return packed(table, tail, open_bytes, self._rows)
 
-    def close_sessions(self, effect: Finalise) -> Finalised:
-        """Return the sessions that end in an interval, and those that stay open after it."""
+    def close_groups(self, effect: Finalise) -> Finalised:
+        """Return the groups that end in an interval, and those that stay open after it."""
         query, text = self._query(effect.manifest), effect.manifest.text
         window = query.statement.window
         assert window is not None, "a job has intervals"
-        assert effect.open is not None, "the job has sessions"
+        assert effect.open is not None, "groups of the job span intervals"
         start = effect.interval * window.slide_us
         parts = [part for partition in effect.parts for part in partition]
         pane = merged_parts(parts, self._known.take(parts))
-        before = sessions.read_open(effect.open, text)
-        step = sessions.step(query.statement, before, pane, effect.completeness)
+        before = read_open(effect.open, text, window.kind)
+        step = group_steps.step(query.statement, before, ClosedPane(pane, effect.completeness))
         table = query.finalise_parts(step.ended, (start, start + window.size_us), bytes_max=self._rows.most)
-        left = sessions.write_open(step.open, text)
+        left = write_open(step.open, text, window.kind)
         rows, pages = self._packed(effect, table, {}, len(left))
         return Finalised(
             effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,

@@ -46,7 +46,7 @@ from elfmesh.ingest.worker.worker import SAMPLES_MAX, JobWorker
 from elfmesh.local.live_windows import LiveWindows
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
-from elfmesh.local.run_sessions import shown
+from elfmesh.local.run_groups import shown
 from elfmesh.ql import Query, Statement, parse
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.finalise_parts import Reduced

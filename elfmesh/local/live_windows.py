@@ -42,7 +42,7 @@ class LiveWindows:
         Cost: the windows from `least_us` to the watermark, and the content of those that are yielded.
         """
         newest_us, window = worker.times.newest_us, worker.statement.window
-        if least_us is None or newest_us is None or window is None or worker.statement.has_sessions:
+        if least_us is None or newest_us is None or window is None or worker.statement.spans_intervals:
             return
         job = worker.statement.job
         stop = (newest_us - (job.lateness_us if job else 0) - window.size_us) // window.slide_us + 1

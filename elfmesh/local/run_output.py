@@ -82,7 +82,7 @@ class _Tabular:
 
     def __init__(self, statement: Statement) -> None:
         names = list(statement.columns)
-        windowed = statement.window is not None and not statement.has_sessions
+        windowed = statement.window is not None and not statement.spans_intervals
         self._bounded = windowed and not _has_bounds(statement)
         self._header = [*(BOUNDS if self._bounded else ()), *names]
 

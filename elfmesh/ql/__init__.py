@@ -10,8 +10,8 @@ from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elfmesh.ql.engine.changes import RESET, compare, same_records
+    from elfmesh.ql.engine.open_groups import left_out
     from elfmesh.ql.engine.query import Prepared
-    from elfmesh.ql.engine.sessions import left_out
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.relation import joined_inputs
     from elfmesh.ql.plan.statement import (
@@ -34,7 +34,7 @@ else:
             "text.parsing": "declare expand parse parse_many",
             "engine.query": "Prepared",
             "plan.relation": "joined_inputs",
-            "engine.sessions": "left_out",
+            "engine.open_groups": "left_out",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
             "values.times": "to_timestamp_us",
             "engine.whole": "Query",

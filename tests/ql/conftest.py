@@ -12,7 +12,7 @@ import pytest
 from elfmesh.cbt import Panes, finish
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.ingest.worker.intervals import OpenInterval
-from elfmesh.local.run_sessions import shown
+from elfmesh.local.run_groups import shown
 from elfmesh.ql import Query, Statement, expand, parse
 
 RunQuery = Callable[..., dict[int, pa.Table]]
@@ -43,7 +43,7 @@ def run_streams(
     if window is None:
         reduced = panes.window(0)
         return {0: query.finalise({} if reduced is None else finish(reduced), None)}
-    if statement.has_sessions:
+    if statement.spans_intervals:
         open_ = [OpenInterval(pane, NOT_COUNTED, panes.window(pane)) for pane in sorted(panes.panes())]
         closed = {index: query.finalise_parts(tables, None) for index, _, tables in shown(statement, open_)}
         return {index: rows for index, rows in closed.items() if rows.num_rows}

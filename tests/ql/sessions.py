@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, encode_parts, merge_partials
+from elfmesh.cbt.partial.contents import RowsContent
+from elfmesh.cbt.rows import from_table
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
@@ -105,11 +107,15 @@ def close_all(
         )
         share = (shares or {}).get(index, 1.0)
         asked = Finalise(JOB, 1, manifest(text, partitions), index, parts, 1, open_, share)
-        done = ROOT.close_sessions(asked)
-        assert done == ROOT.close_sessions(asked), "it is a function of what it is given"
+        done = ROOT.close_groups(asked)
+        assert done == ROOT.close_groups(asked), "it is a function of what it is given"
         open_ = done.open
         yield index, ipc_to_table(done.rows), done.completeness
     assert open_ == b"", "the interval after the last records leaves nothing open"
+
+
+def content(table: pa.Table) -> RowsContent:
+    return RowsContent(from_table(table))
 
 
 def walk(records: Sequence[Record], gap: int) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NEEDED = (
     "pyarrow.compute",
     "elfmesh.ql.engine.changes",
-    "elfmesh.ql.engine.sessions",
+    "elfmesh.ql.engine.group_steps",
     "elfmesh.ql.engine.whole",
     "elfmesh.control.jobs.spark_types",
     "elfmesh.ingest.authority.redact",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from elfmesh.control.closing.latency_stats import LatencyStats
-from elfmesh.control.closing.open_sessions import OpenSessions
+from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.closing.ports import Leader
 from elfmesh.control.closing.tentative import Tentative
@@ -34,7 +34,7 @@ class ClosingTerm:
     Attributes:
         start: the first interval that was not closed at the beginning of the term.
         lacking: members that are missing from the decided intervals.
-        sessions: sessions that are open.
+        open_groups: groups that are open between two intervals.
         tentative: tentative records of open intervals.
         latency_stats: durations of the newest intervals.
     """
@@ -53,6 +53,6 @@ class ClosingTerm:
         self.stages, self.epoch, self.start = terms.stages, terms.epoch, terms.closed
         self.rates, self.errors = rates, errors
         self.lacking = Lacking(self.start)
-        self.sessions = OpenSessions(self.stages)
+        self.open_groups = OpenGroups(self.stages)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)
         self.latency_stats = LatencyStats(context)

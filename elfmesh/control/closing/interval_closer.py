@@ -105,7 +105,7 @@ class Closer:
 
     def finalised(self, event: Finalised) -> None:
         """Take the rows of an interval, or the error that prevents them."""
-        interval, sessions = event.interval, self._term.sessions
+        interval, groups = event.interval, self._term.open_groups
         made = event.error or f"rows of revision {event.rev}"
         self._term.context.note("made", event.job, interval, interval + 1, made)
         closing = next((each for each in self._closing if each.record.index == interval), None)
@@ -119,11 +119,11 @@ class Closer:
             return
         if event.counts:
             closing.record = replace(closing.record, counts=counts_dict(event.counts))
-        if problem := sessions.made(closing, event):
+        if problem := groups.made(closing, event):
             self.errors.append(f"interval {interval}: {problem}")
         self._term.leader.keep_pages(interval, () if problem else event.pages)
         self.publish()
-        if sessions.at(interval):
+        if groups.at(interval):
             self.advance()
 
     def publish(self) -> None:
@@ -155,7 +155,7 @@ class Closer:
             self._term.leader.advanced()
 
     def _decide(self) -> bool:
-        if self._term.sessions.waits(self.next, self._closing):
+        if self._term.open_groups.waits(self.next, self._closing):
             return False
         decision = self._source.decide(self.next, paused=self.paused)
         if decision is None:
@@ -179,7 +179,7 @@ class Closer:
         lacking.decided(index, index + 1, bits_of(record.absent))
         lacking.revised(index, record.revs)
         rows = None if order else b""
-        self._closing.append(Closing(self._term.sessions.skipped(record), rows))
+        self._closing.append(Closing(self._term.open_groups.skipped(record), rows))
         if order:
             self._term.context.emit(order)
         else:

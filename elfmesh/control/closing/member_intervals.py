@@ -53,7 +53,7 @@ class MemberIntervals:
         self._collection.resumed()
 
     def decide(self, at: int, *, paused: bool) -> Decision | None:
-        book, sessions = self._term.book, self._term.sessions
+        book, groups = self._term.book, self._term.open_groups
         required, stop = book.required(at), book.changes_after(at)
         if not required:
             return None if stop == END else Decision(at, stop, False, outside=book.given)
@@ -74,7 +74,7 @@ class MemberIntervals:
                 self._note_due(at, required, missing)
                 return None
             state, stop = late.state, min(stop, self._collection.seen.last)
-        first = at if sessions.is_open(at) else first_in_any(self._trees, at, stop)
+        first = at if groups.is_open(at) else first_in_any(self._trees, at, stop)
         return decide(
             at,
             stop,
@@ -101,7 +101,7 @@ class MemberIntervals:
         index = decision.index
         record, payloads = self._maker.make(decision, rev)
         self._term.latency_stats.decided(index, self._collection.due_since(index))
-        heavy = decision.state != "SKIPPED" and (any(payloads) or self._term.sessions.is_open(index))
+        heavy = decision.state != "SKIPPED" and (any(payloads) or self._term.open_groups.is_open(index))
         return record, self._maker.order(record, payloads) if heavy else None
 
     def decided(self, at: int) -> None:

@@ -22,7 +22,7 @@ def order_tentative(
     """Order tentative records of the intervals that wait beyond their deadline.
 
     Args:
-        term: shared state of the term; intervals with sessions get no tentative records.
+        term: shared state of the term; intervals of groups that span several get no tentative records.
         collection: contributions of the members.
         latest: side inputs: results of other jobs.
         maker: makes the records.
@@ -34,7 +34,7 @@ def order_tentative(
             return
         index = first_in_any(trees, at, stop)
         due = None if index is None else collection.due_since(index)
-        if index is None or due is None or term.sessions.at(index) or not latest.has_read(index):
+        if index is None or due is None or term.open_groups.at(index) or not latest.has_read(index):
             return
         if term.context.now < due + term.plan.deadline_s:
             tentative.alarm.wake(due + term.plan.deadline_s)

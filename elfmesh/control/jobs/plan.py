@@ -47,7 +47,8 @@ class JobPlan:
         columns: columns of its results.
         functions: whether the text contains Python functions.
         joined: number of joined inputs of a row; 1 without a join of streams.
-        sessions: whether an interval's rows are the sessions that ended in it.
+        spans: word of the window whose groups span intervals, SESSION; an interval's rows are the groups that
+            ended in it. Otherwise "".
         lateness_us: delay of an agent's watermark behind the newest record that it has read.
     """
 
@@ -60,7 +61,7 @@ class JobPlan:
     replicas: int = 0
     lookups: tuple[str, ...] = ()
     joined: int = 1
-    sessions: bool = False
+    spans: str = ""
     reads: tuple[str, ...] = ()
     latest: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -161,7 +162,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         columns=statement.columns,
         functions=bool(statement.functions),
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
-        sessions=statement.has_sessions,
+        spans=window.kind.upper() if statement.spans_intervals else "",
         lateness_us=job.lateness_us,
     )
     return job, plan

@@ -101,7 +101,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         revs: (roster number, revision) of each contribution inside that replaced an earlier one.
         since: first interval of the run that the record represents: all intervals lack the same agents, and
             no member inside has records for those before `index`. None: only `index`.
-        open: sessions that are open after the interval, while it is the newest one; logs do not store them.
+        open: groups that are open after the interval, while it is the newest one; logs do not store them.
         before: index of the previous record in the job's log, so that a reader notices a missing record.
             None: the record is the first one, or of an earlier release.
         reason: why there is no result; "" if there is one.

@@ -16,8 +16,8 @@ INDEX_MAX = 1 << 55
 
 def why_not(plan: JobPlan) -> str:
     """Return why a savepoint cannot contain the state of a job; "" if the logs contain all of it."""
-    if plan.sessions:
-        return "a job with SESSION has open sessions, which are in no log any more"
+    if plan.spans:
+        return f"a job with {plan.spans} has open groups, which are in no log any more"
     if plan.reads or plan.latest:
         return "a job that reads results of others goes on where those are"
     return ""

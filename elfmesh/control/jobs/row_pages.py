@@ -163,7 +163,7 @@ def packed(
     Args:
         rows: rows of the record.
         tail: bytes of their partial aggregates; b"" if there are none.
-        open_bytes: size of the sessions that are open after the interval, which the record contains, too.
+        open_bytes: size of the groups that are open after the interval, which the record contains, too.
         limits: limits of the rows.
 
     Raises:

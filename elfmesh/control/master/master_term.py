@@ -71,7 +71,7 @@ class MasterTerm:
         self._term_state = TermState(context, terms, self.book, self.committer)
         rates, errors = master.rates, master.errors
         closing = ClosingTerm(context, terms, plan, self.book, self.publication, rates, errors)
-        closing.sessions.restore(won.cell.tail)
+        closing.open_groups.restore(won.cell.tail)
         self.collection = Collection(closing)
         source = UpstreamIntervals(closing) if plan.reads else MemberIntervals(closing, self.collection)
         self.closer = Closer(closing, source)

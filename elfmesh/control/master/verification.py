@@ -121,7 +121,7 @@ class Verifier:
             return self._done[index]
         if self._check is not None and self._check.index == index:
             return self._state(index, "running", waits_for=sorted(self._check.waits_for.values()))
-        if self._has_sessions(index):
+        if self._spans_intervals(index):
             return self._state(index, "refused", error=SESSIONS)
         if index != self._opening and index not in self._waiting:
             if len(self._waiting) >= WAITING_MAX:
@@ -133,8 +133,8 @@ class Verifier:
     def _state(self, index: int, state: str, **more: Any) -> Verification:
         return Verification(job=self._manifest.qualified, interval=index, state=state, **more)
 
-    def _has_sessions(self, index: int) -> bool:
-        return read_plan(stage_at(self._stages, index).manifest.text).sessions
+    def _spans_intervals(self, index: int) -> bool:
+        return bool(read_plan(stage_at(self._stages, index).manifest.text).spans)
 
     def again(self, index: int) -> None:
         """Forget the outcome of an interval, so that it is verified again."""
@@ -148,7 +148,7 @@ class Verifier:
             self._context.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
 
     def _check_self(self, index: int) -> None:
-        if not (self._stopped or self._has_sessions(index)):
+        if not (self._stopped or self._spans_intervals(index)):
             self.status(index)
 
     def stop(self) -> None:

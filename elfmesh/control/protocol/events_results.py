@@ -17,8 +17,8 @@ class Finalise(Effect):
     """Merge an interval's payloads (per partition) and evaluate the query's final part, in a thread.
 
     Attributes:
-        open: sessions that are open before the interval, which its records continue; None: the query has no
-            sessions.
+        open: groups that are open before the interval, which its records continue; None: no group of the
+            query spans intervals.
         completeness: completeness of the interval.
         inputs: (input, start, rows) of the results of other jobs: without `parts` the only input, with
             `parts` the side inputs.
@@ -41,8 +41,8 @@ class Finalised(Event):
 
     Attributes:
         pages: pages of the rows, if they are too large for the record; `rows` is then their table.
-        open: sessions that are open after the interval.
-        completeness: lowest completeness of the intervals that may have records of the ended sessions.
+        open: groups that are open after the interval.
+        completeness: lowest completeness of the intervals that may have records of the ended groups.
         counts: counts of records, if there were `inputs`.
     """
 

@@ -152,7 +152,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (RESET, "another stream", _streams(before) != _streams(after)),
         (RESET, "another window", windows[0] != windows[1]),
         (RESET, "other group keys", set(before.plan.keys) != set(after.plan.keys)),
-        (RESET, "other open sessions", after.has_sessions and not _same_state(before, after)),
+        (RESET, "other open sessions", after.spans_intervals and not _same_state(before, after)),
         (RESET, "another number of partitions", partitions[0] != partitions[1]),
         (WARM_UP, "another filter", before.plan.where != after.plan.where),
         (WARM_UP, "another version of a table", _option(before, "tables") != _option(after, "tables")),

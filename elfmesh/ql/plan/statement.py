@@ -85,6 +85,11 @@ class WindowSpec:
         return math.gcd(self.size_us, self.slide_us)
 
     @property
+    def spans_intervals(self) -> bool:
+        """Return whether groups have bounds of their own, which may lie in several intervals."""
+        return self.kind == SESSION
+
+    @property
     def is_session(self) -> bool:
         """Return whether each group has its own windows; size and slide are then the gap."""
         return self.kind == SESSION
@@ -251,12 +256,12 @@ class Statement:
         return tuple(dict.fromkeys((part.stream, part.labels) for part in self.parts)) or own
 
     @property
-    def has_sessions(self) -> bool:
-        """Return whether the rows of an interval are the sessions that ended in it.
+    def spans_intervals(self) -> bool:
+        """Return whether the rows of an interval are the groups that ended in it.
 
         They may begin in earlier ones.
         """
-        return self.window is not None and self.window.is_session
+        return self.window is not None and self.window.spans_intervals
 
     @property
     def tables_read(self) -> tuple[str, ...]:

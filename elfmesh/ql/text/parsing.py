@@ -276,7 +276,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
         select = draft.select
         at = next((expr.at for _, expr in select.items if isinstance(expr, Star)), select.start)
         raise origin.error("a job cannot SELECT *", at, "Name the fields it returns.")
-    if cut.job is not None and cut.job.partials and (done.relation is not None or done.has_sessions):
+    if cut.job is not None and cut.job.partials and (done.relation is not None or done.spans_intervals):
         raise origin.error(
             "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
             "Leave joins, subqueries, UNION, OVER, ROLLUP and SESSION out.",

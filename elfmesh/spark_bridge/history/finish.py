@@ -16,7 +16,7 @@ from elfmesh.cbt.partial.partial import merged_parts
 from elfmesh.control.jobs.records import NOT_COUNTED, add_counts, table_to_ipc
 from elfmesh.errors import DataError, ElfError
 from elfmesh.ingest.worker.intervals import OpenInterval
-from elfmesh.local.run_sessions import shown
+from elfmesh.local.run_groups import shown
 from elfmesh.ql import Query
 from elfmesh.spark_bridge.history.plan import ANSWER, Task, pack_error
 

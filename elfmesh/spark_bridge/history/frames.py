@@ -123,7 +123,7 @@ class History:
             return whole.mapInArrow(partial(_as_answers, self._task), ANSWER_DDL)
         # Sessions continue from one interval to the next, so one task processes all intervals.
         together = (
-            whole.repartition(1) if self.statement.has_sessions else whole.repartition("interval_index")
+            whole.repartition(1) if self.statement.spans_intervals else whole.repartition("interval_index")
         )
         ordered = together.sortWithinPartitions("interval_index")
         return ordered.mapInArrow(partial(finish, self._task), ANSWER_DDL)

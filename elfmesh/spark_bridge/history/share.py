@@ -228,7 +228,7 @@ def _sealed(run: LogRun, task: Task, number: int, newest: bool) -> Iterator[dict
         if task.statement.window is None and not any(worker.totals):
             yield _row(0, number, NOT_COUNTED, b"")
         for interval in worker.take(worker.end_index):
-            if not task.statement.has_sessions and not task.wants(interval.index):
+            if not task.statement.spans_intervals and not task.wants(interval.index):
                 continue
             payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
             yield _row(interval.index, number, interval.counts, payload)

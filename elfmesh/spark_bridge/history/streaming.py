@@ -72,7 +72,7 @@ def check_streamable(statement: Statement) -> None:
     if statement.window is None:
         problem = "a stream has no end, so a query without a window never has an answer"
         hint = "Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
-    elif statement.has_sessions:
+    elif statement.spans_intervals:
         problem = "sessions continue from one interval to the next, but Spark closes each interval alone"
         hint = "Run it over history as a batch, or as a job on agents."
     elif any(map(job_read, statement.streams)):

@@ -239,7 +239,7 @@ def test_open_sessions_give_an_interval_without_records_a_record() -> None:
     record = ResultRecord(job="j", index=START - 1, start_us=0)
     rig.contribute(BOTH, None, stop=START + 5)
     assert rig.decide() == Decision(START, START + 5, False, BOTH)
-    rig.term.sessions.made(Closing(record, None), Finalised(b"j" * 20, 3, START - 1, b"", open=b"one"))
+    rig.term.open_groups.made(Closing(record, None), Finalised(b"j" * 20, 3, START - 1, b"", open=b"one"))
     decision = rig.decide()
     assert decision == Decision(START, START + 1, True, BOTH)
     _, order = rig.source.make(decision, 1)

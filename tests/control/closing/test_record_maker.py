@@ -154,5 +154,7 @@ def test_the_order_of_a_job_with_sessions_has_those_that_are_open() -> None:
     maker = maker_of(rig)
     record, payloads = maker.make(Decision(START, START + 1, True, 0b11), 1)
     assert maker.order(record, payloads).open == b""
-    rig.term.sessions.made(Closing(record, None), Finalised(rig.manifest.job_id, 3, START, b"", open=b"one"))
+    rig.term.open_groups.made(
+        Closing(record, None), Finalised(rig.manifest.job_id, 3, START, b"", open=b"one")
+    )
     assert maker.order(record, payloads).open == b"one"

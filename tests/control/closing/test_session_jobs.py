@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh import ids
-from elfmesh.control.closing.open_sessions import OpenSessions
+from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.jobs.register_value import RegisterCell
 from tests.control.clicks import BASE, SLIDE
@@ -96,7 +96,7 @@ def test_a_successor_goes_on_with_the_open_sessions(seed: int) -> None:
 
 def test_a_successor_that_did_not_find_them_would_lose_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ablation of the test before."""
-    monkeypatch.setattr(OpenSessions, "restore", lambda self, tail: None)
+    monkeypatch.setattr(OpenGroups, "restore", lambda self, tail: None)
     outcomes = [heir_of(seed) for seed in range(6)]
     assert any(are != shall_be for are, shall_be in outcomes)
 
@@ -196,6 +196,6 @@ def test_the_register_has_the_newest_open_sessions_only() -> None:
     world.run(3.0)
     job = ids.job_id(JOB, "local")
     cell: RegisterCell = world.master(JOB).control.leadership.masters[job].term.committer.cell
-    opened = OpenSessions(world.master(JOB).control.leadership.masters[job].term.terms.stages)
+    opened = OpenGroups(world.master(JOB).control.leadership.masters[job].term.terms.stages)
     opened.restore(cell.tail)
     assert opened.is_open(1004)

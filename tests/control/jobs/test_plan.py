@@ -36,7 +36,7 @@ def test_a_plan_has_the_rules_of_the_text() -> None:
     assert (plan.slide_us, plan.size_us) == (10 * SECOND, 30 * SECOND)
     assert (plan.deadline_s, plan.horizon_s, plan.on_straggler) == (1.5, 120.0, "correct")
     assert (plan.replicas, plan.lateness_us, plan.columns) == (2, 5 * SECOND, ("product", "hits"))
-    assert (plan.streams, plan.jobs, plan.sessions, plan.joined) == (("clicks",), (), False, 1)
+    assert (plan.streams, plan.jobs, plan.spans, plan.joined) == (("clicks",), (), "", 1)
 
 
 def test_a_plan_without_rules_has_the_defaults() -> None:
@@ -62,7 +62,7 @@ def test_a_job_reads_streams_or_jobs_or_streams_beside_jobs(
 ) -> None:
     plan = read_plan(text)
     assert (plan.streams, plan.reads, plan.latest, plan.jobs) == (streams, reads, latest, jobs)
-    assert plan.sessions == (text is SESSIONS)
+    assert plan.spans == ("SESSION" if text is SESSIONS else "")
     assert reads_jobs(text) is bool(jobs)
     assert has_no_members(text) is bool(reads)
 

@@ -71,7 +71,7 @@ def count(
             for key, number in sorted(keys.items())
             if zlib.crc32(key.encode()) % partitions == partition
         }
-        if plan.sessions and mine:  # the real thing: a root merges it
+        if plan.spans and mine:  # the real thing: a root merges it
             shares = partials(SESSIONS, [(at, key, 1) for at, key in records if key in mine])
             payloads.append(shares[index][0])
         else:
@@ -251,7 +251,7 @@ def finalise(effect: ctl.Finalise) -> ctl.Finalised:
     total: Counter[str] = Counter()
     try:
         if effect.open is not None:
-            return PartialCompute().close_sessions(effect)
+            return PartialCompute().close_groups(effect)
         for partition in effect.parts:
             for payload in partition:
                 total.update(decode_body(payload))

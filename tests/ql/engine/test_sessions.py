@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, decode_partial, encode_parts
-from elfmesh.cbt.partial.contents import RowsContent
-from elfmesh.cbt.rows import from_table
-from elfmesh.errors import DataError, ProtocolError, QueryError
+from elfmesh.errors import QueryError
 from elfmesh.ql.engine import sessions
-from tests.ql.sessions import SECOND, Record, close_all, partials, walk
+from elfmesh.ql.engine.open_groups import NONE, ClosedPane
+from tests.ql.sessions import SECOND, Record, close_all, content, walk
 from tests.ql.test_spark_agreement import _same
 
 GAP = 5 * SECOND
@@ -106,64 +105,18 @@ def test_a_session_has_the_least_completeness_of_the_intervals_it_spans() -> Non
     assert shares == [(3, 0.5), (7, 1.0)]
 
 
-def test_behind_a_skipped_interval_sessions_are_open_and_incomplete() -> None:
-    before = ql.parse(TEXT)
-    (part,) = partials(TEXT, [(SECOND, "a", 1), (SECOND, "b", 2)])[0]
-    fresh = {name: _content(table) for name, table in decode_partial(part).items()}
-    data = sessions.write_open(sessions.step(before, sessions.NONE, fresh).open, TEXT)
-    assert sessions.left_out(b"") == b""
-    step = sessions.step(before, sessions.read_open(sessions.left_out(data), TEXT), {})
-    assert step.completeness == 0.0
-    assert step.ended["main"].rows_max == 2
-    assert step.open.is_empty
-
-
-def test_shares_are_kept_apart_up_to_a_number_and_lowered_beyond() -> None:
-    statement, open_ = ql.parse(TEXT), sessions.NONE
-    for number in range(sessions.SHARES_MAX + 4):
-        # Every key goes on in every pane, and one comes that is new.
-        records = [(number * GAP, str(old), 1) for old in range(number + 1)]
-        (part,) = partials(TEXT, records)[number]
-        fresh = {name: _content(table) for name, table in decode_partial(part).items()}
-        open_ = sessions.step(statement, open_, fresh, (number + 1) / 100).open
-        assert len(open_.shares) <= sessions.SHARES_MAX
-    assert sum(tables["main"].count for tables in open_.shares.values()) == sessions.SHARES_MAX + 4
-    assert min(open_.shares) == 0.01
-
-
-def test_sessions_of_another_reduction_are_not_gone_on_with() -> None:
-    (part,) = partials(TEXT, [(SECOND, "a", 1)])[0]
-    fresh = {name: _content(table) for name, table in decode_partial(part).items()}
-    data = sessions.write_open(sessions.step(ql.parse(TEXT), sessions.NONE, fresh).open, TEXT)
-    assert not sessions.read_open(data, TEXT.replace("sum(v) AS total", "sum(v) + 1 AS total")).is_empty
-    assert not sessions.read_open(
-        data, TEXT.replace("JOB shop.visits", "JOB shop.visits LATENESS '9 s'")
-    ).is_empty
-    assert sessions.read_open(data, TEXT.replace("sum(v) AS total", "max(v) AS total")).is_empty
-    assert sessions.read_open(data, TEXT.replace("clicks GROUP", "clicks WHERE v > 1 GROUP")).is_empty
-    with pytest.raises(ProtocolError):
-        sessions.read_open(data[:-3], TEXT)
-
-
 def test_keys_of_other_types_are_other_groups() -> None:
     statement = ql.parse("CREATE JOB a.b AS SELECT k, count(*) AS n FROM s GROUP BY SESSION('5 s'), k")
     rows = []
-    open_ = sessions.NONE
+    open_ = NONE
     for values in (pa.array([1]), pa.array(["x"]), pa.array([2.5])):
-        pane = {"main": _content(_reduced(statement, values))}
-        step = sessions.step(statement, open_, pane)
+        pane = {"main": content(_reduced(statement, values))}
+        step = sessions.step(statement, open_, ClosedPane(pane))
         open_ = step.open
         rows += [
             block.column("k0").to_pylist() for content in step.ended.values() for block in content.blocks()
         ]
     assert rows == [[1], ["x"]]
-
-
-@pytest.mark.parametrize("bound", ["OPEN_BYTES_MAX", "OPEN_ROWS_MAX"])
-def test_too_many_open_sessions_are_an_error(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, bound, 1)
-    with pytest.raises(DataError, match="open sessions"):
-        list(close_all(TEXT, [[(SECOND, "a", 1), (SECOND, "b", 2)]]))
 
 
 @pytest.mark.parametrize(
@@ -234,10 +187,6 @@ def _zoned(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         tuple(each.replace(tzinfo=dt.UTC) if isinstance(each, dt.datetime) else each for each in row)
         for row in rows
     ]
-
-
-def _content(table: pa.Table) -> RowsContent:
-    return RowsContent(from_table(table))
 
 
 def _reduced(statement: ql.Statement, keys: pa.Array) -> pa.Table:

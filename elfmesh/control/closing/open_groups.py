@@ -1,14 +1,14 @@
-"""Sessions of a job that are open between two of its intervals.
+"""Groups of a job (SESSION) that are open between two of its intervals.
 
-The record of an interval contains the sessions that are open after it, so that one change of the control
+The record of an interval contains the groups that are open after it, so that one change of the control
 register closes the interval and stores them (D-4, D-6). A successor reads them from the register's tail. Logs
 store records without them, because only the newest ones are used.
 
-Owns the bytes, which intervals need them, and how they change a record. `ql.sessions` owns their content.
+Owns the bytes, which intervals need them, and how they change a record. `ql` owns their content.
 
-Invariants: intervals with sessions are finalised one at a time, each with the sessions that its predecessor
-left open. After a skipped interval its predecessor's sessions are still open, with completeness 0. While
-sessions are open, the next interval has a record even if no member has records for it.
+Invariants: intervals of such a job are finalised one at a time, each with the groups that its predecessor
+left open. After a skipped interval its predecessor's groups are still open, with completeness 0. While
+groups are open, the next interval has a record even if no member has records for it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
 
 
-class OpenSessions:
-    """Open sessions of one job in one term.
+class OpenGroups:
+    """Open groups of one job in one term.
 
     Args:
         stages: the job's versions.
@@ -46,14 +46,14 @@ class OpenSessions:
             self._data, self._start_us = record.open, record.start_us
 
     def at(self, interval: int) -> bool:
-        return read_plan(stage_at(self._stages, interval).manifest.text).sessions
+        return bool(read_plan(stage_at(self._stages, interval).manifest.text).spans)
 
     def is_open(self, interval: int) -> bool:
-        """Return whether sessions may end with an interval even if no member has records for it."""
+        """Return whether groups may end with an interval even if no member has records for it."""
         return bool(self.before(interval))
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
-        """Return whether an interval needs the open sessions of an interval that is being finalised."""
+        """Return whether an interval needs the open groups of an interval that is being finalised."""
         return bool(closing) and closing[-1].rows is None and self.at(interval)
 
     def before(self, interval: int) -> bytes | None:
@@ -67,7 +67,7 @@ class OpenSessions:
         """Take the rows of an interval; skip it if they cannot be made. Returns the error or ""."""
         error, size = event.error, len(event.rows) + len(event.open)
         if not error and size > ROWS_BYTES_MAX:
-            error = f"the open sessions have {len(event.open)} bytes; with the rows {ROWS_BYTES_MAX} are kept"
+            error = f"the open groups have {len(event.open)} bytes; with the rows {ROWS_BYTES_MAX} are kept"
         if error:
             lost = replace(closing.record, state="SKIPPED", completeness=0.0, fidelity=0.0, reason=error)
             closing.record = self.skipped(lost)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ql
-from elfmesh.control.closing.open_sessions import OpenSessions
+from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord, State
@@ -21,9 +21,9 @@ JOB = manifest_of(SESSIONS).job_id
 WINDOW_US = 10 * SECOND
 
 
-def sessions(*stages: tuple[int, str], since_us: int | None = None) -> OpenSessions:
+def sessions(*stages: tuple[int, str], since_us: int | None = None) -> OpenGroups:
     made = [Stage(start, replace(manifest_of(text), since_us=since_us), 1) for start, text in stages]
-    return OpenSessions(tuple(made) or (Stage(0, replace(manifest_of(SESSIONS), since_us=since_us), 1),))
+    return OpenGroups(tuple(made) or (Stage(0, replace(manifest_of(SESSIONS), since_us=since_us), 1),))
 
 
 def closing(index: int = START, state: State = "FINAL", completeness: float = 1.0) -> Closing:

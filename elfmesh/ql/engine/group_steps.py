@@ -1,0 +1,20 @@
+"""Choice of the step of a statement whose window spans intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from elfmesh.ql.engine import sessions
+from elfmesh.ql.engine.open_groups import ClosedPane, GroupStep, Open
+from elfmesh.ql.plan.statement import SESSION, Statement
+
+STEPS: Mapping[str, Callable[[Statement, Open, ClosedPane], GroupStep]] = MappingProxyType(
+    {SESSION: sessions.step}
+)
+
+
+def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
+    """Add the content of one interval to the groups that are open after all earlier ones."""
+    assert statement.window is not None
+    return STEPS[statement.window.kind](statement, open_, pane)
