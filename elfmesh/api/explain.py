@@ -21,7 +21,7 @@ from elfmesh.control.coordination.drawing import values
 from elfmesh.control.coordination.statements import dataflow, shown
 from elfmesh.control.jobs.graph import job_graph
 from elfmesh.errors import DataError
-from elfmesh.ql.expressions.nodes import Call, FieldRef, walk
+from elfmesh.ql.expressions.nodes import Call, FieldRef, Seal, walk
 from elfmesh.ql.plan.relation import (
     Derived,
     Exploded,
@@ -34,7 +34,7 @@ from elfmesh.ql.plan.relation import (
 )
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.render import full_text, text_of
-from elfmesh.ql.plan.statement import LATEST, LOOKED_UP, Statement, TableSpec, job_read
+from elfmesh.ql.plan.statement import ALL, LATEST, LOOKED_UP, ONE, Statement, TableSpec, job_read
 from elfmesh.units import format_duration
 
 SAMPLE_GROUPS = 64
@@ -100,8 +100,20 @@ def _input(part: Statement) -> dict[str, Any]:
         "columns": [name for name in part.fields if not name.startswith(LOOKED_UP)],
         "lookups": [{"table": join.name, "kind": "inner" if join.inner else "left"} for join in part.lookups],
         "filter": None if plan.where is None else text_of(plan.where),
+        **({} if plan.seal is None else {"sealed": _seal(plan.seal)}),
         "keys": [text_of(key) for key in plan.keys],
         "tables": [_table(part, table) for table in part.tables],
+    }
+
+
+def _seal(seal: Seal) -> dict[str, Any]:
+    return {
+        "keys": [text_of(key) for key in seal.keys],
+        "when": text_of(seal.when),
+        "producers": seal.how if seal.producers is None else text_of(seal.producers),
+        "by": "member" if seal.by is None else text_of(seal.by),
+        "records": None if seal.records is None else text_of(seal.records),
+        "after": format_duration(seal.after_us),
     }
 
 
@@ -123,7 +135,7 @@ def _table(part: Statement, table: TableSpec) -> dict[str, Any]:
 
 def _kept(part: Statement, table: TableSpec, kind: str) -> dict[str, str]:
     window = part.window
-    if window is not None and window.is_session:
+    if window is not None and window.spans_intervals:
         return {"window": "joined at the root"}
     if window is None or window.size_us <= window.slide_us:
         return {"window": "one pane"}
@@ -160,6 +172,9 @@ def _agent_steps(part: Statement) -> Iterator[str]:
         yield f"{'inner' if join.inner else 'left'} join of table {join.name} where records are read"
     if part.plan.where is not None:
         yield f"filter: {text_of(part.plan.where)}"
+    if (seal := part.plan.seal) is not None:
+        sealed = _listed([text_of(key) for key in seal.keys])
+        yield f"punctuations: {text_of(seal.when)}; each seals {sealed} for one producer"
     keys = [text_of(key) for key in part.plan.keys]
     yield f"group by {_listed(keys)}" if keys else "one group"
 
@@ -180,6 +195,7 @@ def _window(statement: Statement) -> dict[str, Any] | None:
     how = (
         "state is kept between windows: a slide costs the panes that enter and leave" if slides
         else "a pane is as wide as the gap; the root joins them and keeps open sessions" if window.is_session
+        else "a pane is as wide as EVERY; the root keeps open partitions" if window.spans_intervals
         else "each window is one pane" if panes == 1
         else f"each window is a merge of its {panes} panes, too few to keep state between windows"
     )  # fmt: skip
@@ -237,6 +253,8 @@ def _end(statement: Statement) -> Iterator[str]:
     if statement.relation is not None:
         return
     plan, names = statement.plan, _names(statement)
+    if plan.seal is not None:
+        yield _ends(plan.seal)
     yield from _by_time(statement)
     if plan.having is not None:
         yield f"having: {text_of(plan.having, names)}"
@@ -248,6 +266,15 @@ def _end(statement: Statement) -> Iterator[str]:
     if plan.limit is not None:
         yield f"limit {plan.limit}, exact over the whole interval"
     yield f"publish {_listed(statement.columns)}"
+
+
+def _ends(seal: Seal) -> str:
+    who = {ONE: "one producer has", ALL: "all members have"}.get(seal.how, "")
+    if seal.producers is not None:
+        who = f"{text_of(seal.producers)} producers have"
+    behind = f"without a record for {format_duration(seal.after_us)} it ends as FINAL_PARTIAL"
+    counted = "" if seal.records is None else f"; its records are compared with {text_of(seal.records)}"
+    return f"a partition ends when {who} sealed it; {behind}{counted}"
 
 
 def _by_time(statement: Statement) -> Iterator[str]:

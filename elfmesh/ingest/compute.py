@@ -143,13 +143,14 @@ class PartialCompute:
         parts = [part for partition in effect.parts for part in partition]
         pane = merged_parts(parts, self._known.take(parts))
         before = read_open(effect.open, text, window.kind)
-        step = group_steps.step(query.statement, before, ClosedPane(pane, effect.completeness))
+        closed = ClosedPane(pane, effect.completeness, start, start + window.size_us, effect.members)
+        step = group_steps.step(query.statement, before, closed)
         table = query.finalise_parts(step.ended, (start, start + window.size_us), bytes_max=self._rows.most)
         left = write_open(step.open, text, window.kind)
         rows, pages = self._packed(effect, table, {}, len(left))
         return Finalised(
             effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
-            open=left, completeness=step.completeness, pages=pages,
+            open=left, due_us=step.open.due_us, completeness=step.completeness, pages=pages, late=step.late,
         )  # fmt: skip
 
     def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:

@@ -68,6 +68,7 @@ class WorkerHost:
         labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; if constant, no job is classified as slow.
         scheduler, gate, guard: see `AgentParts`.
+        member: id of this agent, which names it as a producer of punctuations.
     """
 
     def __init__(
@@ -92,10 +93,12 @@ class WorkerHost:
         gate: AuthorityGate | None = None,
         agreed_us: Callable[[int], int] = int,
         guard: CrashGuard | NoGuard = NO_GUARD,
+        member: str = "",
     ) -> None:
         self._emit, self._wall_us, self._streams = emit, wall_us, streams
         self._open_reader, self._frames, self._executor = open_reader, frames, executor
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
+        self._member = member
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
@@ -218,7 +221,8 @@ class WorkerHost:
         held = before.held if before is not None and same else set()
         job: LocalJob | None = None
         try:
-            job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups, effect.begun)
+            about = (effect.stages, self._lookups, effect.begun, self._member)
+            job = LocalJob(manifest, effect.start, self._labels, *about)
             self._guard.check(guarded(job))
             if self._gate is not None:
                 admit = partial(job.functions.admit, self._gate, job.stages, self._wall_us)

@@ -163,8 +163,8 @@ class LogRun(LogInput):
         self._refuse_names_outside()
         if self.statement.window is None and not any(worker.totals):
             yield self._answer(worker, 0, (0,) * len(worker.totals), {})
-        for index, counts, tables in shown(self.statement, worker.take(worker.end_index)):
-            yield self._answer(worker, index, counts, tables)
+        for each in shown(self.statement, worker.take(worker.end_index)):
+            yield self._answer(worker, each.index, each.counts, each.tables, each.completeness)
         self.stats.untaken = worker.query.untaken
         self._end()
 
@@ -239,7 +239,12 @@ class LogRun(LogInput):
         )
 
     def _answer(
-        self, worker: JobWorker, index: int, counts: tuple[int, ...], tables: Mapping[str, Reduced]
+        self,
+        worker: JobWorker,
+        index: int,
+        counts: tuple[int, ...],
+        tables: Mapping[str, Reduced],
+        completeness: float = 1.0,
     ) -> IntervalResult:
         window = self.statement.window
         bounds = None
@@ -251,6 +256,8 @@ class LogRun(LogInput):
             start_us=bounds[0] if bounds else None,
             end_us=bounds[1] if bounds else None,
             counts=counts_dict(counts),
+            state="FINAL" if completeness == 1.0 else "FINAL_PARTIAL",
+            completeness=completeness,
         )
         latest = self._jobs.beside(worker.query, record.start_us, record.end_us)
         return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))

@@ -45,7 +45,7 @@ def run_streams(
         return {0: query.finalise({} if reduced is None else finish(reduced), None)}
     if statement.spans_intervals:
         open_ = [OpenInterval(pane, NOT_COUNTED, panes.window(pane)) for pane in sorted(panes.panes())]
-        closed = {index: query.finalise_parts(tables, None) for index, _, tables in shown(statement, open_)}
+        closed = {each.index: query.finalise_parts(each.tables, None) for each in shown(statement, open_)}
         return {index: rows for index, rows in closed.items() if rows.num_rows}
     results = {}
     per_window = window.size_us // window.pane_us

@@ -329,6 +329,7 @@ class LocalAgent:
                 gate=self.gate,
                 agreed_us=self._agreed_us,
                 guard=parts.guard,
+                member=parts.me.id.hex(),
             )
 
         self.host: WorkerHost | engine.LateWorkers

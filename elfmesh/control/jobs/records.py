@@ -178,6 +178,14 @@ def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     return tuple(total)
 
 
+def with_late(counts: Sequence[int], late: int) -> tuple[int, ...]:
+    """Return counts with contributed records that turned out to be late."""
+    moved = list(counts)
+    moved[CONTRIBUTED] -= late
+    moved[LATE] += late
+    return tuple(moved)
+
+
 def iso_us(us: int | None) -> str | None:
     """Return a time in ISO format, "2015-05-17T10:05:00Z", with a fraction only if it is not zero."""
     if us is None:

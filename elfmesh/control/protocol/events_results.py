@@ -20,6 +20,7 @@ class Finalise(Effect):
         open: groups that are open before the interval, which its records continue; None: no group of the
             query spans intervals.
         completeness: completeness of the interval.
+        members: ids of the members that the interval expects, if groups of the query span intervals.
         inputs: (input, start, rows) of the results of other jobs: without `parts` the only input, with
             `parts` the side inputs.
     """
@@ -33,6 +34,7 @@ class Finalise(Effect):
     open: bytes | None = None
     completeness: float = 1.0
     inputs: tuple[tuple[str, int, bytes], ...] = ()
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Finalised(Event):
     Attributes:
         pages: pages of the rows, if they are too large for the record; `rows` is then their table.
         open: groups that are open after the interval.
+        due_us: some of them end with the first interval that ends then or later, even if it has no records.
+        late: number of records of groups that had ended.
         completeness: lowest completeness of the intervals that may have records of the ended groups.
         counts: counts of records, if there were `inputs`.
     """
@@ -56,6 +60,8 @@ class Finalised(Event):
     completeness: float = 1.0
     counts: tuple[int, ...] = ()
     pages: tuple[bytes, ...] = ()
+    due_us: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class SharedWorkerState:
         labels: labels of this agent; None: all parts of the statement are computed.
         stream: stream of blocks that do not name one, for a job over several.
         functions: evaluators of Python functions, for each version that has any.
+        member: id of this agent, which names it as a producer of punctuations.
     """
 
     idle_us: int = IDLE_US
@@ -39,6 +40,7 @@ class SharedWorkerState:
     stream: str | None = None
     lookup: LookupSource | None = None
     functions: Mapping[int, FunctionSource] = field(default_factory=dict)
+    member: str = ""
 
 
 @safeguard("replay-boundary")

@@ -91,6 +91,7 @@ def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[
             try:
                 LAWS[kind].value_type(values, name)
             except KeyTooLong as error:
-                found.update(error.rows.tolist())  # the main table has values of every record
+                places = prepared.places[table.name]
+                found.update((error.rows if places is None else places[error.rows]).tolist())
                 note(sample(error.message, str(values[int(error.rows[0])])))
     return np.array(sorted(found), np.int64)

@@ -68,11 +68,12 @@ class LocalJob:
         stages: tuple[Stage, ...] = (),
         lookups: LookupTables | None = None,
         begun: int = 0,
+        member: str = "",
     ) -> None:
         self.manifest = manifest
         self.start = start
         self._labels = labels
-        self._lookups = lookups
+        self._lookups, self._member = lookups, member
         self.stages = stages or (Stage(FIRST, manifest, manifest.version),)
         self.key = self.frame_key(manifest.job_id, manifest.incarnation)
         self.statement = ql.parse(manifest.text)
@@ -153,6 +154,7 @@ class LocalJob:
                 self.stream,
                 self._lookups,
                 self.functions.evaluators,
+                self._member,
             ),
         )
         self._remember(last)

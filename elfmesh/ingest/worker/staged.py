@@ -41,7 +41,13 @@ def _late_records(
     evaluations = [
         Evaluation(
             stage.start,
-            ql.Query(statement, around.labels, around.lookup, around.functions.get(stage.evaluated)),
+            ql.Query(
+                statement,
+                around.labels,
+                around.lookup,
+                around.functions.get(stage.evaluated),
+                around.member,
+            ),
             stage.evaluated,
             stage.manifest.since_us,
         )

@@ -86,7 +86,7 @@ class JobWorker:
         functions: FunctionSource | None = None,
     ) -> None:
         self.statement = statement
-        self.query = Query(statement, around.labels, around.lookup, functions)
+        self.query = Query(statement, around.labels, around.lookup, functions, around.member)
         self._stream = around.stream
         self.samples: list[str] = []
         self.field_errors = 0

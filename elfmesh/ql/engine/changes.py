@@ -143,7 +143,12 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
     windows = [
         None
         if each.window is None
-        else (each.window.is_session, each.window.column, each.window.size_us, each.window.slide_us)
+        else (
+            each.window.spans_intervals and each.window.kind,
+            each.window.column,
+            each.window.size_us,
+            each.window.slide_us,
+        )
         for each in (before, after)
     ]
     waiting = ("deadline_us", "on_straggler", "horizon_us")
@@ -152,7 +157,8 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (RESET, "another stream", _streams(before) != _streams(after)),
         (RESET, "another window", windows[0] != windows[1]),
         (RESET, "other group keys", set(before.plan.keys) != set(after.plan.keys)),
-        (RESET, "other open sessions", after.spans_intervals and not _same_state(before, after)),
+        (RESET, "other punctuations", before.plan.seal != after.plan.seal),
+        (RESET, "other open groups", after.spans_intervals and not _same_state(before, after)),
         (RESET, "another number of partitions", partitions[0] != partitions[1]),
         (WARM_UP, "another filter", before.plan.where != after.plan.where),
         (WARM_UP, "another version of a table", _option(before, "tables") != _option(after, "tables")),

@@ -151,4 +151,5 @@ def _rewritten(plan: QueryPlan, change: Any) -> QueryPlan:
             )
             for one in plan.distincts
         ),
+        seal=None if plan.seal is None else plan.seal.changed(change),
     )

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import Content, TypeConflict, decode_partial, encode_partial
 from elfmesh.cbt.columns import promote, unify
@@ -29,7 +30,7 @@ from elfmesh.cbt.rows import Rows, Types, combine, from_table
 from elfmesh.errors import DataError, ProtocolError
 from elfmesh.ql.engine.changes import same_state
 from elfmesh.ql.engine.folds import owners_of
-from elfmesh.ql.plan.statement import MAIN, SESSION
+from elfmesh.ql.plan.statement import MAIN, SEALED, SESSION
 from elfmesh.wire import UNREADABLE
 
 Ints = npt.NDArray[np.int64]
@@ -46,20 +47,33 @@ SHARES_MAX = 8
 """Maximum number of levels of completeness that are kept apart; beyond it, the two lowest become the lower
 one."""
 
-AT_ONCE_US = 0
+AT_ONCE_US = -(1 << 62)
 """The next interval has a record, whether or not members have records for it."""
 
-CALLED = {SESSION: ("open sessions", "Make the gap shorter, or group by less.")}
+NEVER_US = 1 << 62
+"""Only records of members give an interval a record."""
+
+CALLED = {
+    SESSION: ("open sessions", "Make the gap shorter, or group by less."),
+    SEALED: ("open partitions", "Make AFTER shorter, seal partitions sooner, or group by less."),
+}
 """What the open groups of a kind of window are called in an error, and how a user has fewer of them."""
 
 Tables = dict[str, Rows]
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """Encoding of `Open`: the text that reduced it, and a partial per completeness, highest first."""
+    """Encoding of `Open`: the text that reduced it, and a partial per completeness, highest first.
+
+    Attributes:
+        ended: partial of the ended groups.
+        due_us: as in `Open`.
+    """
 
     text: str
     shares: tuple[tuple[float, bytes], ...]
+    ended: bytes = b""
+    due_us: int = AT_ONCE_US
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -68,13 +82,21 @@ _UNPACK = msgspec.msgpack.Decoder(_Stored)
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open groups, by the least completeness of the intervals that may contain their records."""
+    """Open groups, by the least completeness of the intervals that may contain their records.
+
+    Attributes:
+        ended: keys of groups that have ended, while records of them are late.
+        due_us: some of the groups end with the first interval that ends then or later, even if it has no
+            records.
+    """
 
     shares: Mapping[float, Tables]
+    ended: Tables = field(default_factory=dict)
+    due_us: int = AT_ONCE_US
 
     @property
     def is_empty(self) -> bool:
-        return not self.shares
+        return not self.shares and not self.ended
 
 
 NONE = Open({})
@@ -87,10 +109,17 @@ class ClosedPane:
     Attributes:
         tables: its merged tables.
         completeness: completeness of the interval.
+        start_us, end_us: its bounds.
+        members: ids of the members that it expects.
+        is_last: whether no interval follows, so all groups end.
     """
 
     tables: Mapping[str, Content] = field(default_factory=dict)
     completeness: float = 1.0
+    start_us: int = 0
+    end_us: int = 0
+    members: tuple[str, ...] = ()
+    is_last: bool = False
 
     def rows(self, kind: str) -> Tables:
         """Return the tables in memory. Raises DataError if one has more than OPEN_ROWS_MAX rows."""
@@ -101,11 +130,19 @@ class ClosedPane:
 
 @dataclass(frozen=True, slots=True)
 class GroupStep:
-    """Result of a step: ended groups, the least completeness of their intervals, and open groups."""
+    """Result of a step.
+
+    Attributes:
+        ended: tables of the ended groups.
+        completeness: the least completeness of the ended groups.
+        open: groups that stay open.
+        late: number of records of groups that had ended earlier.
+    """
 
     ended: Mapping[str, FinishedBlocks]
     completeness: float
     open: Open
+    late: int = 0
 
 
 def write_open(open_: Open, text: str, kind: str) -> bytes:
@@ -114,7 +151,8 @@ def write_open(open_: Open, text: str, kind: str) -> bytes:
         return b""
     ordered = sorted(open_.shares.items(), reverse=True)
     shares = tuple((share, encode_partial(tables)) for share, tables in ordered)
-    data = _PACK.encode(_Stored(text, shares))
+    ended = encode_partial(open_.ended) if open_.ended else b""
+    data = _PACK.encode(_Stored(text, shares, ended, open_.due_us))
     if len(data) > OPEN_BYTES_MAX:
         called, hint = CALLED[kind]
         raise DataError(f"the {called} have {len(data)} bytes, more than {OPEN_BYTES_MAX}", hint=hint)
@@ -126,7 +164,8 @@ def read_open(data: bytes, text: str, kind: str) -> Open:
     stored = _read(data)
     if stored is None or not same_state(stored.text, text):
         return NONE
-    return together([(share, _tables(partial)) for share, partial in stored.shares], kind)
+    shares = [(share, _tables(partial)) for share, partial in stored.shares]
+    return together(shares, kind, _tables(stored.ended) if stored.ended else {}, stored.due_us)
 
 
 def left_out(data: bytes) -> bytes:
@@ -134,7 +173,13 @@ def left_out(data: bytes) -> bytes:
     stored = _read(data)
     if stored is None:
         return b""
-    return _PACK.encode(_Stored(stored.text, tuple((0.0, partial) for _, partial in stored.shares)))
+    return _PACK.encode(replace(stored, shares=tuple((0.0, partial) for _, partial in stored.shares)))
+
+
+def due_us(data: bytes) -> int:
+    """Return `Open.due_us` of encoded groups."""
+    stored = _read(data)
+    return NEVER_US if stored is None else stored.due_us
 
 
 def _read(data: bytes) -> _Stored | None:
@@ -204,7 +249,12 @@ def merged(several: Sequence[Tables]) -> Tables:
     return {name: rows[0] if len(rows) == 1 else combine(rows) for name, rows in same.items()}
 
 
-def together(shares: Sequence[tuple[float, Tables]], kind: str) -> Open:
+def together(
+    shares: Sequence[tuple[float, Tables]],
+    kind: str,
+    ended: Tables | None = None,
+    due_us: int = AT_ONCE_US,
+) -> Open:
     """Merge open groups that have the same completeness. Raises DataError above OPEN_ROWS_MAX rows."""
     same: dict[float, list[Tables]] = {}
     for share, tables in shares:
@@ -215,14 +265,14 @@ def together(shares: Sequence[tuple[float, Tables]], kind: str) -> Open:
         same[lowest] += same.pop(second)
     joined = {share: merged(same[share]) for share in sorted(same, reverse=True)}
     kinds: dict[str, Types] = {}
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter({f"ended {name}": rows.count for name, rows in (ended or {}).items()})
     for tables in joined.values():
         for name, rows in tables.items():
             kinds[name] = rows.layout.unify(kinds.get(name, rows.types), rows.types)
             counts[name] += rows.count
     if any(count > OPEN_ROWS_MAX for count in counts.values()):
         raise _too_many(kind)
-    return Open(joined)
+    return Open(joined, ended or {}, due_us)
 
 
 def _too_many(kind: str) -> DataError:

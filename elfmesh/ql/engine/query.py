@@ -9,7 +9,7 @@ Paper: ELF 2.1 (the function that an agent applies to each batch, and the final 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,19 +20,30 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.ql.engine.finalise_parts import Reduced, finalise_parts
 from elfmesh.ql.engine.lookup import LookupSource, look_up
-from elfmesh.ql.expressions.nodes import Expr, FieldRef, Scalar, place_of, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Scalar, Seal, place_of, walk
 from elfmesh.ql.expressions.operand import Env, ExprKey, Operand
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.functions.compiler import Compiler
-from elfmesh.ql.lowering.analysis import record_expressions
 from elfmesh.ql.plan.impossible import comparisons, explained, is_impossible, remedy
 from elfmesh.ql.plan.reduction import distinct_columns
-from elfmesh.ql.plan.statement import LOOKED_UP, MAIN, DistinctValues, Statement
+from elfmesh.ql.plan.statement import (
+    LOOKED_UP,
+    MAIN,
+    PRODUCER,
+    SEALED_AT,
+    SEALED_PRODUCERS,
+    SEALED_RECORDS,
+    SEALS,
+    DistinctValues,
+    Statement,
+    record_expressions,
+)
 from elfmesh.ql.values.columns import as_array, bool_values, null_mask
 from elfmesh.ql.values.types import is_nested, type_name
 from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 SCHEMAS_MAX = 64
 """Maximum number of cached compilations, because the schema of JSON logs changes with optional fields."""
 
@@ -82,6 +93,16 @@ class _Compiled:
     keys: tuple[Operand, ...]
     values: tuple[Operand, ...]
     distincts: tuple[tuple[DistinctValues, tuple[Operand, ...], Operand | None], ...]
+    seal: _CompiledSeal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _CompiledSeal:
+    """Operands of SEALED: the condition of punctuations, and the columns of their table by name."""
+
+    when: Operand
+    keys: int
+    columns: Mapping[str, Operand]
 
 
 @dataclass(slots=True)
@@ -90,11 +111,13 @@ class PartQuery:
 
     `lookup` returns the tables that are joined to the records. With `carries`, lists, structs and maps may be
     keys, and each is distinct. This mode is for rows that are not grouped and are all prepared at once.
+    `member` is the producer of punctuations that do not name one.
     """
 
     statement: Statement
     lookup: LookupSource | None = None
     carries: bool = False
+    member: str = ""
     finaliser: Finaliser = field(init=False, repr=False)
     _fields: tuple[str, ...] = field(init=False, repr=False)
     _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
@@ -272,7 +295,20 @@ class PartQuery:
             tuple(
                 (one, tuple(plain(arg) for arg in one.args), condition(one.where)) for one in plan.distincts
             ),
+            None if plan.seal is None else self._seal(plan.seal, condition, plain),
         )
+
+    def _seal(
+        self, seal: Seal, condition: Callable[[Expr], Operand | None], plain: Callable[[Expr], Operand]
+    ) -> _CompiledSeal:
+        when, window = condition(seal.when), self.statement.window
+        assert when is not None
+        assert window is not None
+        time = Call("event time", (FieldRef(window.column, True),))
+        values = {PRODUCER: seal.by or Literal("string", self.member), SEALED_AT: time}
+        values |= {} if seal.records is None else {SEALED_RECORDS: seal.records}
+        values |= {} if seal.producers is None else {SEALED_PRODUCERS: seal.producers}
+        return _CompiledSeal(when, len(seal.keys), {name: plain(expr) for name, expr in values.items()})
 
     # -- evaluating
 
@@ -284,29 +320,43 @@ class PartQuery:
         carried = {name: array for name, array in keys.items() if is_nested(array.type)}
         keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
         values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
-        tables = {MAIN: _batch({**keys, **values}, env.rows)}
-        places: dict[str, Ints | None] = {MAIN: None}
+        tables, places = {}, {}
+        counted: Bools | None = None  # the records that are no punctuations
+        if (seal := compiled.seal) is not None:
+            ends = bool_values(seal.when.array(env))
+            counted = None if not ends.any() else ~ends
+            own = {f"k{at}": keys[f"k{at}"] for at in range(seal.keys)}
+            own |= {name: operand.array(env) for name, operand in seal.columns.items()}
+            tables[SEALS], places[SEALS] = _selected(own, env.rows, ends)
+        tables[MAIN], places[MAIN] = _selected({**keys, **values}, env.rows, counted)
         for one, args, where in compiled.distincts:
             arrays = [arg.array(env) for arg in args]
             columns = {**keys, **dict(zip(distinct_columns(len(arrays)), arrays, strict=True))}
-            keep = None if where is None else bool_values(where.array(env))
+            keep = counted if where is None else bool_values(where.array(env))
+            if where is not None and keep is not None and counted is not None:
+                keep = keep & counted
             for array in arrays:
                 if array.null_count:
                     keep = ~null_mask(array) if keep is None else keep & ~null_mask(array)
-            places[one.name] = None if keep is None or keep.all() else np.flatnonzero(keep)
-            chosen = places[one.name]
-            if chosen is None:
-                tables[one.name] = _batch(columns, env.rows)
-            else:
-                taken = pa.array(chosen)
-                tables[one.name] = _batch(
-                    {name: array.take(taken) for name, array in columns.items()}, len(chosen)
-                )
+            tables[one.name], places[one.name] = _selected(columns, env.rows, keep)
         return tables, places, carried
 
 
 def _has_column(path: str, known: list[str]) -> bool:
     return path in known or path.partition(".")[0] in known
+
+
+def _selected(
+    columns: Mapping[str, pa.Array], rows: int, keep: Bools | None
+) -> tuple[pa.RecordBatch, Ints | None]:
+    """Return the rows where `keep` is true, and their places; None: all rows."""
+    if keep is None or keep.all():
+        return _batch(columns, rows), None
+    places = np.flatnonzero(keep)
+    taken = pa.array(places)
+    return _batch(
+        {name: as_array(array, rows).take(taken) for name, array in columns.items()}, len(places)
+    ), places
 
 
 def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ from elfmesh.ql.engine.open_groups import (
     owners,
     together,
 )
-from elfmesh.ql.plan.statement import MAIN, SESSION, SESSION_FIRST, SESSION_LAST, Statement
+from elfmesh.ql.plan.statement import FIRST_TIME, LAST_TIME, MAIN, SESSION, Statement
 
 
 def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
@@ -65,5 +65,5 @@ def _continued_by(keys: tuple[str, ...], sessions: Rows, fragments: Rows | None,
     if fragments is None:
         return np.full(sessions.count, -1, np.int64)
     at = owners(keys, fragments, sessions)
-    begins, last = integers(fragments, SESSION_FIRST), integers(sessions, SESSION_LAST)
+    begins, last = integers(fragments, FIRST_TIME), integers(sessions, LAST_TIME)
     return np.where((at >= 0) & (begins[at] - last <= gap), at, -1)

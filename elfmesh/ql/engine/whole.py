@@ -27,9 +27,8 @@ from elfmesh.ql.engine.query import PartQuery, Prepared
 from elfmesh.ql.engine.relational import Relational
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.expressions.text_source import TextPosition
-from elfmesh.ql.lowering.analysis import record_expressions
 from elfmesh.ql.plan.impossible import Doubts
-from elfmesh.ql.plan.statement import Statement, part_table
+from elfmesh.ql.plan.statement import Statement, part_table, record_expressions
 
 T = TypeVar("T")
 Bounds = tuple[int, int] | None
@@ -40,12 +39,14 @@ class Query:
     """Evaluator of one statement without an open `*` (see `elfmesh.ql.expand`).
 
     `labels` are those of the agent: it computes only the parts that select them. None computes all parts.
+    `member` names the agent as a producer of punctuations.
     """
 
     statement: Statement
     labels: Mapping[str, str] | None = None
     lookup: LookupSource | None = None
     functions: FunctionSource | None = None
+    member: str = ""
     _parts: tuple[PartQuery, ...] = field(init=False, repr=False)
     _calls: FunctionCalls | None = field(init=False, repr=False, default=None)
     _relational: Relational | None = field(init=False, repr=False)
@@ -63,7 +64,7 @@ class Query:
         lookup, job = self.lookup, self.statement.job
         if job is not None and job.tables:
             lookup = with_tables(job.tables, lookup)
-        self._parts = tuple(PartQuery(part, lookup) for part in parts)
+        self._parts = tuple(PartQuery(part, lookup, member=self.member) for part in parts)
         self._relational = None if self.statement.relation is None else Relational(self.statement)
 
     @property

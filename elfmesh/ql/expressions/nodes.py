@@ -112,13 +112,55 @@ class Aggregate(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Seal:
+    """Arguments of SEALED; all expressions are values of single records.
+
+    Attributes:
+        keys: a partition is one value of these.
+        when: condition of the records that are punctuations.
+        how: ONE, ALL or NUMBER: which producers have to seal a partition.
+        producers: for NUMBER, how many, a value of the punctuation.
+        by: the producer of a punctuation; None: the member that reads it.
+        records: how many records the producer has written for the partition, or None.
+        after_us: a partition ends unsealed when it has had no record for this long.
+    """
+
+    keys: tuple[Expr, ...]
+    when: Expr
+    how: str
+    producers: Expr | None
+    by: Expr | None
+    records: Expr | None
+    after_us: int
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """Return the expressions over a punctuation, besides its keys."""
+        return tuple(each for each in (self.when, self.producers, self.by, self.records) if each is not None)
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Seal:
+        return replace(
+            self,
+            keys=tuple(change(key) for key in self.keys),
+            when=change(self.when),
+            producers=None if self.producers is None else change(self.producers),
+            by=None if self.by is None else change(self.by),
+            records=None if self.records is None else change(self.records),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall(Expr):
-    """Call of TUMBLE, HOP, SESSION or Spark's spelling of them; lengths in microseconds."""
+    """Call of TUMBLE, HOP, SESSION, SEALED or Spark's spelling of them; lengths in microseconds.
+
+    SEALED has the length of EVERY, which is 0 here.
+    """
 
     kind: str
     column: str
     size_us: int
     slide_us: int
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)

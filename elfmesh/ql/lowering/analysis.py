@@ -11,7 +11,7 @@ Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.aggregates import reduce
@@ -25,6 +25,7 @@ from elfmesh.ql.expressions.nodes import (
     PythonCall,
     Ref,
     Scalar,
+    Seal,
     Star,
     WindowBound,
     WindowCall,
@@ -33,11 +34,21 @@ from elfmesh.ql.expressions.nodes import (
     walk,
 )
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.declared import refuse_python
 from elfmesh.ql.plan.names import SelectItem, SelectNames
 from elfmesh.ql.plan.reduction import ReducedColumns, makes_list
 from elfmesh.ql.plan.render import render
+from elfmesh.ql.plan.sealing import refuse_sealed
 from elfmesh.ql.plan.selection import Select
-from elfmesh.ql.plan.statement import LOOKED_UP, OrderItem, QueryPlan, TableSpec, WindowSpec
+from elfmesh.ql.plan.statement import (
+    LOOKED_UP,
+    SEALED,
+    OrderItem,
+    QueryPlan,
+    TableSpec,
+    WindowSpec,
+    record_expressions,
+)
 from elfmesh.text import suggest
 
 
@@ -63,6 +74,7 @@ class _Analyser:
         self._select = select
         self._reduction = ReducedColumns()
         self._star = False
+        self._seal: Seal | None = None
         self._window, group = self._find_window()
         self._items = self._name_items(star_columns)
         where = None if select.where is None else self._bounds(select.where)
@@ -108,10 +120,10 @@ class _Analyser:
                 for expr in self._group or []
                 if isinstance(expr, FieldRef) and self._names.is_alias_key(expr)
             ),
-            offset=select.offset,
+            offset=select.offset, seal=self._sealed(),
         )  # fmt: skip
         self._check_python(plan, [item.expr for item in ordered])
-        return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)
+        return Analysis(plan, self._window, self._fields(plan), reduction.tables(plan.seal), self._star)
 
     def _check_python(self, plan: QueryPlan, order: Sequence[Expr]) -> None:
         late = [expr for _, expr in plan.outputs] + [each for each in (plan.having,) if each is not None]
@@ -147,6 +159,11 @@ class _Analyser:
                 raise self._error(call, "a query has one window", "Write one job for each window.")
             found = call
         window = self._select.window
+        if found is not None and found.seal is not None:
+            if window is None:
+                raise refuse_sealed(self._source, found.seal)
+            self._seal, others = found.seal, [*found.seal.keys, *others]
+            return replace(window, kind=SEALED), others
         if found is not None and not self._select.derived:
             window = WindowSpec(found.kind, found.column, found.size_us, found.slide_us)
         return window, None if self._select.group is None else others
@@ -242,16 +259,33 @@ class _Analyser:
 
     # -- splitting at the aggregates
 
-    def _session_bound(self, side: str) -> Expr:
-        """Return the start or end of a group's session: its first record, or one gap after its last one."""
+    def _own_bound(self, side: str) -> Expr:
+        """Return the start or end of a group that spans intervals: its first record, or its last one.
+
+        A session ends one gap after its last record.
+        """
         window = self._window
         assert window is not None
         first, last = (self._reduction.state(law, Call("event time", (self.time,))) for law in ("min", "max"))
-        return first if side == "start" else Call("+", (last, Duration(window.size_us)))
+        if side == "start":
+            return first
+        return Call("+", (last, Duration(window.size_us))) if window.is_session else last
+
+    def _sealed(self) -> Seal | None:
+        """Return SEALED with its keys as the reduction has them, where they are the first ones."""
+        seal = self._seal
+        if seal is None:
+            return None
+        for expr in seal.values:
+            self._refuse_above(expr, "SEALED", "Use values of single records.")
+            self._names.refuse_aliases(expr, "SEALED")
+        return replace(seal, keys=tuple(dict.fromkeys(self._names.in_group_by(key) for key in seal.keys)))
 
     def _aggregated(self) -> Callable[[Expr], Expr]:
-        if self._window is not None and self._window.is_session:
-            self._session_bound("start")  # these states come first, because the root reads them by name
+        if self._window is not None and self._window.spans_intervals:
+            self._own_bound("start")  # these states come first, because the root reads them by name
+            if self._seal is not None:
+                self._reduction.state("count")
         for expr in self._group or []:
             given = expr
             if isinstance(expr, Literal) and expr.kind == "bigint":
@@ -288,8 +322,8 @@ class _Analyser:
                 return self._reduction.key(node)
             if isinstance(node, Aggregate):
                 return self._reduce(node)
-            if isinstance(node, WindowBound) and self._window is not None and self._window.is_session:
-                return self._session_bound(node.side)
+            if isinstance(node, WindowBound) and self._window is not None and self._window.spans_intervals:
+                return self._own_bound(node.side)
             if isinstance(node, FieldRef):
                 raise self._error(
                     node,
@@ -360,20 +394,3 @@ class _Analyser:
                 if isinstance(node, FieldRef) and not node.path.startswith(LOOKED_UP)
             }
         return tuple(sorted(paths))
-
-
-def refuse_python(expr: Expr, source: SourceText) -> None:
-    """Raise QueryError for calls of Python functions in positions without records of a stream."""
-    for node in walk(expr):
-        if isinstance(node, PythonCall):
-            raise source.error(
-                f"{node.name} is a Python function, which agents evaluate on single records",
-                node.at,
-                "Give it fields, before aggregates and joins: sum(f(x)), or FROM (SELECT f(x) AS y FROM s).",
-            )
-
-
-def record_expressions(plan: QueryPlan) -> list[Expr]:
-    exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
-    wheres = [plan.where, *(one.where for one in plan.distincts)]
-    return exprs + [where for where in wheres if where is not None]

@@ -28,7 +28,8 @@ from elfmesh.ql.expressions.nodes import (
 )
 from elfmesh.ql.expressions.refusals import GENERATORS, GROUPING
 from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.lowering.analysis import analyse, refuse_python
+from elfmesh.ql.lowering.analysis import analyse
+from elfmesh.ql.plan.declared import refuse_python
 from elfmesh.ql.plan.draft_types import (
     Draft,
     ElementsRead,

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.aggregates import AGGREGATES
-from elfmesh.ql.expressions.nodes import Expr, PythonCall, Star
+from elfmesh.ql.expressions.nodes import Expr, PythonCall, Star, walk
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import (
     GROUPING,
@@ -211,3 +211,14 @@ class _Reader:
 def _is_known(name: str) -> bool:
     others = (*AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *SPECIAL_FORMS, *PLAIN_FORMS, *GROUPING)
     return name in FUNCTIONS or name in others
+
+
+def refuse_python(expr: Expr, source: SourceText) -> None:
+    """Raise QueryError for calls of Python functions in positions without records of a stream."""
+    for node in walk(expr):
+        if isinstance(node, PythonCall):
+            raise source.error(
+                f"{node.name} is a Python function, which agents evaluate on single records",
+                node.at,
+                "Give it fields, before aggregates and joins: sum(f(x)), or FROM (SELECT f(x) AS y FROM s).",
+            )

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Ref
+from elfmesh.ql.expressions.nodes import Call, Expr, Ref, Seal
 from elfmesh.ql.expressions.registry import FUNCTIONS
-from elfmesh.ql.plan.statement import COUNT_COLUMN, MAIN, DistinctValues, Fold, TableSpec
+from elfmesh.ql.plan.statement import (
+    COUNT_COLUMN,
+    MAIN,
+    PRODUCER,
+    SEALED_AT,
+    SEALED_PRODUCERS,
+    SEALED_RECORDS,
+    SEALS,
+    DistinctValues,
+    Fold,
+    TableSpec,
+)
 
 _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 
@@ -50,7 +61,7 @@ class ReducedColumns:
             self.folds.append(fold)
         return Ref(fold.name)
 
-    def tables(self) -> tuple[TableSpec, ...]:
+    def tables(self, seal: Seal | None = None) -> tuple[TableSpec, ...]:
         keys = tuple(f"k{at}" for at in range(len(self.keys)))
         main = TableSpec(MAIN, keys, {f"a{at}": given for given, at in self.aggregates.items()})
         others = [
@@ -61,7 +72,18 @@ class ReducedColumns:
             )
             for one in self.distincts
         ]
+        if seal is not None:
+            others.append(seals_table(seal))
         return (main, *others)
+
+
+def seals_table(seal: Seal) -> TableSpec:
+    """Return the table of seals: repeated seals of a producer are one row."""
+    states = {SEALED_AT: "max"}
+    states |= {SEALED_RECORDS: "max"} if seal.records is not None else {}
+    states |= {SEALED_PRODUCERS: "max"} if seal.producers is not None else {}
+    keys = (*(f"k{at}" for at in range(len(seal.keys))), PRODUCER)
+    return TableSpec(SEALS, keys, {name: (law, name) for name, law in states.items()})
 
 
 def distinct_columns(count: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from elfmesh.ql.expressions.nodes import Expr, FieldRef
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, Seal
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.inline import InlineTable
@@ -27,8 +27,24 @@ LOOKED_UP = "\0"
 SESSION = "session"
 """Window whose bounds depend on the records of a group: it ends when none arrives for longer than the gap."""
 
-SESSION_FIRST, SESSION_LAST = "a0", "a1"
-"""Columns of the main table of a query with sessions: the times of a fragment's first and last record."""
+FIRST_TIME, LAST_TIME = "a0", "a1"
+"""Columns of the main table if groups span intervals: the times of the first and last record of a group."""
+
+SEALED = "sealed"
+"""Window whose groups end by punctuations: records that state that a producer has no more for a partition."""
+
+ONE, ALL, NUMBER = "ONE", "ALL", "number"
+"""Producers that have to seal a partition: any one, every member, or as many as the punctuation states."""
+
+RECORDS_COUNT = "a2"
+"""Column of the main table of a query with SEALED: the number of records of a group."""
+
+SEALS = "seals"
+"""PAO table of a query with SEALED: the producers that have sealed each partition."""
+
+PRODUCER, SEALED_AT, SEALED_RECORDS, SEALED_PRODUCERS = "x", "t", "r", "n"
+"""Columns of SEALS: its last key; the time of a punctuation; the numbers of records and of producers that it
+states."""
 
 RESULT = "/"
 """Separator in the name of an input that is the results of a job: "namespace/name"."""
@@ -70,9 +86,10 @@ class JobClause:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop" or SESSION.
+    """Window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop", SESSION or SEALED.
 
-    For a session window, agents use panes as wide as the gap; the root joins adjacent panes.
+    For a session window, agents use panes as wide as the gap; for SEALED, as wide as EVERY. The root joins
+    the panes.
     """
 
     kind: str
@@ -87,7 +104,11 @@ class WindowSpec:
     @property
     def spans_intervals(self) -> bool:
         """Return whether groups have bounds of their own, which may lie in several intervals."""
-        return self.kind == SESSION
+        return self.kind in (SESSION, SEALED)
+
+    def first_ending(self, at_us: int) -> int:
+        """Return the first interval that ends at a time or later."""
+        return -((self.size_us - at_us) // self.slide_us)
 
     @property
     def is_session(self) -> bool:
@@ -154,6 +175,7 @@ class QueryPlan:
         one_row: a global aggregate that has a row even over no records: without a window, or one of several.
         aliases_as_keys: names in GROUP BY that were resolved to aliases; checked against a static schema.
         offset: number of rows to skip; `limit` includes them.
+        seal: punctuations of SEALED; the first keys are those of the partitions.
     """
 
     where: Expr | None
@@ -170,6 +192,7 @@ class QueryPlan:
     one_row: bool
     aliases_as_keys: tuple[FieldRef, ...]
     offset: int = 0
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,3 +322,11 @@ def is_beside(stream: str) -> bool:
 
 def part_table(part: int, name: str) -> str:
     return f"{name}@{part}"
+
+
+def record_expressions(plan: QueryPlan) -> list[Expr]:
+    """Return the expressions that are evaluated over single records."""
+    exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
+    exprs += () if plan.seal is None else plan.seal.values
+    wheres = [plan.where, *(one.where for one in plan.distincts)]
+    return exprs + [where for where in wheres if where is not None]

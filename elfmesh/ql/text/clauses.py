@@ -26,6 +26,7 @@ from elfmesh.ql.expressions.refusals import (
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
+from elfmesh.ql.plan.sealing import sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import as_calls, check_brackets, names_columns, normalised
@@ -87,7 +88,7 @@ class Cutter:
         refuse_words(self._source, self._tokens, begin)
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
-        marked = as_calls(mark_functions(self._source, keep, self._functions))
+        marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
         return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
 
     # -- reading tokens

@@ -193,9 +193,9 @@ def _statement(
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
     window = window_of(origin, drafts, _every(cut), times)
-    if window is not None and window.is_session and not is_part(draft):
+    if window is not None and window.spans_intervals and not is_part(draft):
         raise origin.error(
-            "SESSION is for a query over one stream alone", draft.at,
+            f"{window.kind.upper()} is for a query over one stream alone", draft.at,
             "Leave joins, subqueries, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
         )  # fmt: skip
     if is_part(draft):
@@ -279,7 +279,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     if cut.job is not None and cut.job.partials and (done.relation is not None or done.spans_intervals):
         raise origin.error(
             "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
-            "Leave joins, subqueries, UNION, OVER, ROLLUP and SESSION out.",
+            "Leave joins, subqueries, UNION, OVER, ROLLUP, SESSION and SEALED out.",
         )  # fmt: skip
     _check_tables(origin, cut, done)
     every = _every(cut)

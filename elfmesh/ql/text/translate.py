@@ -41,6 +41,8 @@ from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition, refused_dollar
 from elfmesh.ql.plan.declared import python_call
 from elfmesh.ql.plan.scope import RECORD, NameScope
+from elfmesh.ql.plan.sealing import sealed_call
+from elfmesh.ql.plan.statement import SEALED
 from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.like import escaped, like
@@ -253,6 +255,8 @@ class Translator:
         if not str(node.this).startswith(MARK):
             raise self._unknown(node)
         if name in WINDOWS:
+            if name == SEALED:
+                return sealed_call(self, node)
             return window_call(name, node, self.window_column, self.error, self.place(node))
         if name in OVER_FUNCTIONS:
             raise self.error(

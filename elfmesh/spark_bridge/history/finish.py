@@ -36,7 +36,8 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
     statement = task.statement
     query, window = Query(statement), statement.window
     failed: list[str] = []
-    for index, counts, tables in shown(statement, _intervals(rows, failed)):
+    for each in shown(statement, _intervals(rows, failed)):
+        index = each.index
         if not task.wants(index):
             continue
         bounds = None
@@ -44,10 +45,10 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
             bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
         latest = task.jobs.beside(query, *(bounds or (None, None)))
         try:
-            table = query.finalise_parts({**tables, **latest}, bounds)
+            table = query.finalise_parts({**each.tables, **latest}, bounds)
         except TypeConflict as error:
             raise _conflict(error, index) from None
-        yield answer(index, 0, bounds, counts, table)
+        yield answer(index, 0, bounds, each.counts, table)
     for reported in failed:
         yield {"interval_index": 0, "error": reported}
 

@@ -1,0 +1,220 @@
+"""Partitions of SEALED at the root: continues open ones with the content of one interval, and ends others.
+
+A partition is one value of the keys of SEALED. It ends in the interval in which the last of its producers
+seals it, or when it has had no record for AFTER. Agents reduce the records of an interval and, in the table
+of seals, its punctuations: one row per partition and producer, so a repeated seal counts once. Event time
+alone decides in which interval a partition ends, whatever the order of arrival.
+
+Invariants: a partition is open, or ended and remembered for AFTER, or unknown. Records of a partition that is
+remembered are late. A seal of it changes nothing.
+
+Paper: Blazes III (sealing); the numbers of producers and of records are additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from elfmesh.cbt import finish_blocks
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.rows import Layout, Rows, combine
+from elfmesh.ql.engine.open_groups import (
+    NEVER_US,
+    Bools,
+    ClosedPane,
+    GroupStep,
+    Ints,
+    Open,
+    Tables,
+    chosen,
+    integers,
+    merged,
+    owners,
+    state_of,
+    together,
+)
+from elfmesh.ql.expressions.nodes import Seal
+from elfmesh.ql.plan.statement import (
+    ALL,
+    LAST_TIME,
+    MAIN,
+    ONE,
+    PRODUCER,
+    RECORDS_COUNT,
+    SEALED,
+    SEALED_AT,
+    SEALED_PRODUCERS,
+    SEALED_RECORDS,
+    SEALS,
+    Statement,
+)
+
+
+def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
+    """Add the content of one interval to the partitions that are open after all earlier ones.
+
+    Raises DataError if more than OPEN_ROWS_MAX rows are open. Cost: a copy of both sides' rows and a few hash
+    aggregations of keys.
+    """
+    seal, keys = statement.plan.seal, statement.tables[0].keys
+    assert seal is not None
+    width = len(seal.keys)
+    fresh, late = _without_late(keys, width, pane.rows(SEALED), _remembered(open_.ended, pane.start_us))
+    shares: list[tuple[float, Tables]] = []
+    for share, tables in open_.shares.items():
+        known = _partitions(width, tables)
+        mine = _split(keys, width, fresh, known, inside=True)
+        fresh = _split(keys, width, fresh, known, inside=False)
+        shares.append((min(share, pane.completeness), merged([tables, mine])))
+    shares.append((pane.completeness, fresh))
+    done: list[Tables] = []
+    left: list[tuple[float, Tables]] = []
+    gone = [] if (before := _remembered(open_.ended, pane.end_us)) is None else [before]
+    completeness, due_us = 1.0, NEVER_US
+    for share, tables in shares:
+        if not tables:
+            continue
+        parts = _Partitions(seal, tables, width)
+        ends = parts.ended(pane)
+        if ends.any():
+            ended = parts.keys.take(np.flatnonzero(ends))
+            completeness = min(completeness, share, float(parts.ratios(pane)[ends].min()))
+            done.append(_without_seals(_split(keys, width, tables, ended, inside=True)))
+            gone.append(_until(ended, pane.end_us + seal.after_us))
+        if not ends.all():
+            going_on = parts.keys.take(np.flatnonzero(~ends))
+            due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
+            left.append((share, _split(keys, width, tables, going_on, inside=True)))
+    opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
+    return GroupStep(finish_blocks(merged([tables for tables in done if tables])), completeness, opened, late)
+
+
+class _Partitions:
+    """Facts about the partitions of one share, one value per partition.
+
+    Attributes:
+        keys: their keys.
+        last: times of the last record or punctuation.
+    """
+
+    def __init__(self, seal: Seal, tables: Tables, width: int) -> None:
+        self.seal, self.tables = seal, tables
+        self.keys = _partitions(width, tables)
+        self.last = np.full(self.keys.count, -NEVER_US, np.int64)
+        self._of: Mapping[str, Ints] = {
+            name: owners(self.keys.layout.keys, self.keys, rows)
+            for name, rows in self.tables.items()
+            if name in (MAIN, SEALS)
+        }
+        for name, column in ((MAIN, LAST_TIME), (SEALS, SEALED_AT)):
+            if name in self._of:
+                np.maximum.at(self.last, self._of[name], integers(self.tables[name], column))
+
+    def ended(self, pane: ClosedPane) -> Bools:
+        """Return the partitions that end in an interval."""
+        if pane.is_last:
+            return np.ones(self.keys.count, np.bool_)
+        return self.sealed(pane) | (pane.end_us - self.last >= self.seal.after_us)
+
+    def sealed(self, pane: ClosedPane) -> Bools:
+        needed = self._needed(pane)
+        return (needed > 0) & (self._sealers(pane) >= needed)
+
+    def ratios(self, pane: ClosedPane) -> npt.NDArray[np.float64]:
+        """Return how complete each partition is by what its producers have stated."""
+        needed, sealers = self._needed(pane), self._sealers(pane)
+        found = np.where(self.sealed(pane), 1.0, sealers / np.maximum(needed, 1))
+        found[(needed == 0) & ~self.sealed(pane)] = 0.0
+        if self.seal.records is None:
+            return found
+        had, stated = self._summed(MAIN, RECORDS_COUNT), self._summed(SEALS, SEALED_RECORDS)
+        most = np.maximum(had, stated)
+        return np.minimum(found, np.where(most > 0, np.minimum(had, stated) / np.maximum(most, 1), 1.0))
+
+    def _summed(self, name: str, column: str) -> Ints:
+        total = np.zeros(self.keys.count, np.int64)
+        if name in self._of:
+            np.add.at(total, self._of[name], np.maximum(integers(self.tables[name], column), 0))
+        return total
+
+    def _needed(self, pane: ClosedPane) -> Ints:
+        """Return how many producers have to seal each partition; 0: that is unknown."""
+        needed = np.zeros(self.keys.count, np.int64)
+        if self.seal.how == ONE:
+            needed[:] = 1
+        elif self.seal.how == ALL:
+            needed[:] = len(pane.members)
+        elif SEALS in self._of:
+            stated = state_of(self.tables[SEALS], SEALED_PRODUCERS)
+            known = np.asarray(stated.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+            counts = np.maximum(integers(self.tables[SEALS], SEALED_PRODUCERS), 1)  # its own producer is one
+            np.maximum.at(needed, self._of[SEALS][known], counts[known])
+        return needed
+
+    def _sealers(self, pane: ClosedPane) -> Ints:
+        """Return how many producers have sealed each partition; of ALL, the members among them."""
+        if SEALS not in self._of:
+            return np.zeros(self.keys.count, np.int64)
+        of = self._of[SEALS]
+        if self.seal.how == ALL:
+            (at,) = (at for at, name in enumerate(self.tables[SEALS].layout.keys) if name == PRODUCER)
+            names = self.tables[SEALS].keys[at].to_pylist()
+            of = of[np.array([name in pane.members for name in names], np.bool_)]
+        return np.bincount(of, minlength=self.keys.count).astype(np.int64)
+
+
+def _partitions(width: int, tables: Tables) -> Rows:
+    """Return the keys of the partitions that have records or seals, each once."""
+    found = []
+    for name in (MAIN, SEALS):
+        if name in tables:
+            rows = tables[name]
+            layout = Layout(rows.layout.keys[:width], ())
+            found.append(Rows(layout, rows.count, rows.keys[:width], ()))
+    return combine(found)
+
+
+def _split(keys: tuple[str, ...], width: int, tables: Tables, partitions: Rows, *, inside: bool) -> Tables:
+    """Return the rows of these partitions, or of all others."""
+    found: Tables = {}
+    if MAIN in tables:
+        mask = (owners(keys[:width], partitions, tables[MAIN]) >= 0) == inside
+        found |= chosen(keys, _without_seals(tables), mask)
+    if SEALS in tables:
+        mask = (owners(keys[:width], partitions, tables[SEALS]) >= 0) == inside
+        if mask.any():
+            found[SEALS] = tables[SEALS].take(np.flatnonzero(mask))
+    return found
+
+
+def _without_seals(tables: Tables) -> Tables:
+    return {name: rows for name, rows in tables.items() if name != SEALS}
+
+
+def _without_late(keys: tuple[str, ...], width: int, fresh: Tables, ended: Rows | None) -> tuple[Tables, int]:
+    """Return the rows of partitions that have not ended, and the number of records of the others."""
+    if ended is None:
+        return fresh, 0
+    late = _split(keys, width, fresh, ended, inside=True)
+    records = int(integers(late[MAIN], RECORDS_COUNT).sum()) if MAIN in late else 0
+    return _split(keys, width, fresh, ended, inside=False), records
+
+
+def _until(partitions: Rows, until_us: int) -> Rows:
+    """Return ended partitions with the time until which they are remembered."""
+    law, ids = LAWS["max"], np.arange(partitions.count)
+    state = law.lift(pa.array(np.full(partitions.count, until_us)), ids, partitions.count)
+    layout = Layout(partitions.layout.keys, ((SEALED_AT, "max"),))
+    return Rows(layout, partitions.count, partitions.keys, (state,))
+
+
+def _remembered(ended: Tables, at_us: int) -> Rows | None:
+    """Return the ended partitions that are remembered beyond a time."""
+    if MAIN not in ended:
+        return None
+    kept = np.flatnonzero(integers(ended[MAIN], SEALED_AT) > at_us)
+    return ended[MAIN].take(kept) if len(kept) else None
