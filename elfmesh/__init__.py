@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from elfmesh.api.client.asyncio import AsyncClient as AsyncClient
     from elfmesh.api.client.client import connect as connect
     from elfmesh.api.client.job import Job as Job
+    from elfmesh.control.jobs.program_paths import path as path
     from elfmesh.local.embedded import run as run
 
 __version__ = VERSION
-__all__ = ["AsyncClient", "Job", "__version__", "connect", "coordination", "run"]
+__all__ = ["AsyncClient", "Job", "__version__", "connect", "coordination", "path", "run"]
 
 _LAZY = {
     "run": "elfmesh.local.embedded",
@@ -28,6 +29,7 @@ _LAZY = {
     "AsyncClient": "elfmesh.api.client.asyncio",
     "Job": "elfmesh.api.client.job",
     "coordination": "elfmesh.api.coordination",
+    "path": "elfmesh.control.jobs.program_paths",
 }
 
 

@@ -12,27 +12,26 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from elfmesh.api.annotation_files import SUFFIXES, parse_document, read_document
+from elfmesh.api.annotation_files import parse_document
+from elfmesh.api.dataflow_files import read_files
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
+from elfmesh.control.coordination.findings import Linted, LintFinding, findings, with_comments
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.labels import LABELS, Severity
 from elfmesh.control.coordination.repair import RepairPlan, repairs
-from elfmesh.control.coordination.statements import dataflow
-from elfmesh.control.jobs.graph import job_graph
-from elfmesh.errors import DataError, RuntimeFailure, UsageError
-from elfmesh.ql import parse_many
-from elfmesh.ql.plan.statement import Statement
+from elfmesh.errors import UsageError
 
 __all__ = [
     "Analysis",
     "Graph",
+    "LintFinding",
     "RepairPlan",
     "Severity",
     "analyse",
+    "lint",
     "load",
     "load_all",
     "parse",
@@ -45,11 +44,11 @@ def load(*paths: str, variants: Mapping[str, str] | None = None) -> Graph:
     """Read files as one dataflow.
 
     Args:
-        paths: annotation files (YAML or JSON); or ELF-QL texts, and directories of them.
+        paths: annotation files (YAML or JSON); or ELF-QL texts, programs, and directories of them.
         variants: for each component with variants, the chosen one.
 
     Raises:
-        DataError: an annotation file is wrong.
+        DataError: an annotation file or a program is wrong.
         QueryError: a text is wrong.
         RuntimeFailure: a file cannot be read.
         UsageError: a component has several variants, and none is chosen.
@@ -63,35 +62,32 @@ def load_all(*paths: str, variants: Mapping[str, str] | None = None) -> dict[str
     Raises:
         UsageError: some files are annotations and others are texts.
     """
-    files = [file for path in paths for file in _files(path)]
-    annotations = [each for each in files if each.endswith(SUFFIXES)]
-    if not annotations and files:
+    files = read_files(paths, mixed=False)
+    if not files.documents and files.texts:
         if variants:
             raise UsageError("texts have no variants")
-        return {"": dataflow(job_graph(each for file in files for each in _statements(file)))}
-    if len(annotations) < len(files):
-        raise UsageError("annotation files and texts are not one dataflow", hint="Analyse them apart.")
-    return _graphs([read_document(each) for each in annotations], variants or {})
+        return {"": files.dataflow()}
+    return _graphs(files.documents, variants or {})
 
 
-def _files(path: str) -> list[str]:
-    """Return a file, or the ELF-QL files of a directory."""
-    if not Path(path).is_dir():
-        return [path]
-    found = sorted(map(str, Path(path).rglob("*.elfql")))
-    if not found:
-        raise UsageError(f"no *.elfql file in {path}")
-    return found
+def lint(*paths: str) -> list[LintFinding]:
+    """Return the findings in files, by their places; those that a comment allows have its reason.
 
+    Args:
+        paths: annotation files, ELF-QL texts, programs, and directories.
 
-def _statements(path: str) -> list[Statement]:
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise RuntimeFailure(error.strerror or str(error), where=path, hint="Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 at byte {error.start}", where=path) from None
-    return list(parse_many(text, source=path))
+    Raises:
+        DataError, QueryError: a file cannot be read as what it is.
+        RuntimeFailure: a file cannot be read.
+    """
+    files = read_files(paths)
+    found: dict[LintFinding, None] = {}
+    if files.has_jobs:
+        linted = Linted(analyse(files.dataflow()), files.jobs(), files.programs)
+        found |= dict.fromkeys(findings(linted))
+    for graph in _graphs(files.documents, {}).values() if files.documents else ():
+        found |= dict.fromkeys(findings(Linted(analyse(graph))))
+    return with_comments(found, files.texts)
 
 
 def parse(data: bytes, name: str = "input.json", variants: Mapping[str, str] | None = None) -> Graph:

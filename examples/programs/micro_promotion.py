@@ -27,6 +27,7 @@ DISCOUNTS = (30, 20, 10)
 STREAMS = {"coupons": "shop/micro_promotion"}
 
 
+# elf: allow B002 because a caller that asks twice may see the next batch
 class MicroPromotion(elfmesh.Job):
     """One web server's vertex.
 
@@ -51,6 +52,7 @@ class MicroPromotion(elfmesh.Job):
         self.batches: set[int] = set()
         self.done = asyncio.Event()
 
+    @elfmesh.path("results", "multicast", "CW", idempotent=True, why="the coupons of a batch")
     async def on_result(self, result: Result) -> None:
         """Master side: a batch is closed."""
         click.echo(json.dumps({"batch": result.index, "start": result.start, "top": result.rows}))
@@ -58,6 +60,7 @@ class MicroPromotion(elfmesh.Job):
         coupons = {product: DISCOUNTS[min(place, 2)] for place, product in enumerate(top)}
         await self.multicast({"batch": result.index, "at": result.start, "coupons": coupons})
 
+    @elfmesh.path("multicast", "insert:coupons", "CW", idempotent=True, why="the batch is the position")
     async def on_multicast(self, message: Message) -> None:
         """Show the coupons of what is sold here; an older batch that comes later is not shown."""
         batch, coupons = message.body["batch"], message.body["coupons"]
@@ -75,6 +78,7 @@ class MicroPromotion(elfmesh.Job):
         if len(self.batches) == shop_logs.BATCHES:
             self.done.set()
 
+    @elfmesh.path("route", "answer", "OR", why="it answers from the newest batch")
     async def on_route(self, message: Message) -> dict[str, Any]:
         """Which of these products are popular now: their clicks in the newest batch."""
         result = await self.flush()

@@ -54,12 +54,16 @@ IMPURE_CALLS = frozenset({"hash", "id", "open", "input", "globals", "now", "utcn
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """Order-sensitive step of a plan; `gate` is None if it is unknown. `remedy` makes it confluent."""
+    """Order-sensitive step of a plan; `gate` is None if it is unknown. `remedy` makes it confluent.
+
+    `code` is that of the finding of `elf lint` about the step.
+    """
 
     gate: frozenset[str] | None
     why: str
     at: TextPosition = NOWHERE
     remedy: str = ""
+    code: str = ""
 
 
 def gated(columns: Iterator[str] | tuple[str, ...] | list[str], why: str, at: TextPosition) -> PlanStep:
@@ -81,7 +85,7 @@ def _python(expr: Expr) -> PlanStep | None:
     if (reason := impurity(expr.function)) is None:
         return None
     remedy = "compute the result from the arguments of the function alone"
-    return PlanStep(None, f"the function {expr.function.name} {reason}", expr.at, remedy)
+    return PlanStep(None, f"the function {expr.function.name} {reason}", expr.at, remedy, "B006")
 
 
 def _scalar(expr: Expr) -> PlanStep | None:

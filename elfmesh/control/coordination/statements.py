@@ -74,6 +74,7 @@ class _JobComponents:
         assert task.statement is not None
         self.statement = task.statement
         self.name = shown(task.name)
+        self.begin = self._place(self.statement.origin.place(self.statement.offset))
         self.edges = jobs.into(task)
         self.components: list[Component] = []
         self.streams: list[DataStream] = []
@@ -91,13 +92,13 @@ class _JobComponents:
         name = f"{self.name} part {number + 1}" if count > 1 else f"{self.name} rows"
         edge = next(each for each in self.edges if each.part == number and each.kind is not EdgeKind.ROWS)
         lookups = [each for each in self.edges if each.part == number and each.kind is EdgeKind.ROWS]
-        steps = [*_reading(edge), *_lookups(lookups), *input_steps(part)]
+        steps = [*_reading(edge), *_lookups(lookups, part), *input_steps(part)]
         why = "; ".join(step.why for step in steps) or "each record alone decides whether and where it counts"
         source = edge.source.name if edge.kind is EdgeKind.RECORDS else shown(edge.source.name)
         path = AnnotatedPath(
             source, "row", _annotation(steps), None, why=why, at=self._at(steps), remedy=_remedy(steps)
         )
-        self.components.append(Component(name, (path,), at=self._place(), group=self.name))
+        self.components.append(Component(name, (path,), at=self.begin, group=self.name))
         self.streams.append(self._input(edge, (name, source), f"{name} {source}"))
         final, tentative = self._states(name, part)
         return final, tentative
@@ -116,7 +117,8 @@ class _JobComponents:
     def _states(self, name: str, part: Statement) -> tuple[Port, Port]:
         """Add the states of a part: one that waits for the seals, and one that the deadline reads."""
         steps = list(plan_steps(part))
-        written, why, remedy = _written(part)
+        shaped = _shaped(part)
+        why = shaped.why if shaped else "merging is associative and commutative, and exact in any tree"
         job = self.statement.job
         rule = job.on_straggler.lower() if job else "wait"
         seal = SealedOn(
@@ -131,8 +133,11 @@ class _JobComponents:
                 tick, kind, _annotation(steps or [gated((), "", NOWHERE)]),
                 why="; ".join(step.why for step in steps), at=self._at(steps), remedy=_remedy(steps),
             )  # fmt: skip
-            write = AnnotatedPath("row", "state", written, why=why, at=self._place(), remedy=remedy)
-            self.components.append(Component(state, (write, read), at=self._place(), group=self.name))
+            write = AnnotatedPath(
+                "row", "state", annotated("OW" if shaped else "CW"), why=why,
+                at=self._at([shaped] if shaped else []), remedy=shaped.remedy if shaped else "",
+            )  # fmt: skip
+            self.components.append(Component(state, (write, read), at=self.begin, group=self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
             self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (_SEALED,)))
             found.append((state, kind))
@@ -151,7 +156,7 @@ class _JobComponents:
                 self.streams.append(DataStream(f"{name} {source}", ports[at], (name, source)))
             label = self.name if kind == "final" else f"{self.name} tentative"
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind != "final"))
-        self.components.append(Component(name, tuple(paths), at=self._place(), group=self.name))
+        self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name))
 
 
 def _annotation(steps: Iterable[PlanStep]) -> Annotation:
@@ -180,23 +185,44 @@ def _reading(edge: TaskEdge) -> Iterator[PlanStep]:
     yield gated((), f"the master reads {how}", NOWHERE)
 
 
-def _lookups(edges: Iterable[TaskEdge]) -> Iterator[PlanStep]:
+def _lookups(edges: Iterable[TaskEdge], part: Statement) -> Iterator[PlanStep]:
+    places = {join.name: key.at for join in part.lookups for key, _ in join.keys}
     for each in edges:
         if each.source.kind is TaskKind.LOOKUP:
-            why = "agents may hold different versions when they read a record"
-            remedy = f"TABLE {each.source.name} (...) in the text, filled by `elf publish`: Async, no latency"
-            yield PlanStep(None, f"join with the file {each.source.name}: {why}", remedy=remedy)
+            name = each.source.name
+            why = f"join with the file {name}: agents may hold different versions when they read a record"
+            remedy = f"TABLE {name} (...) in the text, filled by `elf publish`: Async, no latency"
+            yield PlanStep(None, why, places.get(name, NOWHERE), remedy, "B010")
 
 
-def _written(part: Statement) -> tuple[Annotation, str, str]:
-    """Return the annotation of row -> state by the laws of the aggregates, the reason, and a remedy."""
-    kinds = sorted({kind for table in part.tables for kind, _ in table.aggregates.values()})
-    shaped = [kind for kind in kinds if kind.partition(":")[0] in SHAPED]
-    if shaped:
-        why = f"which values {', '.join(shaped)} drops beyond its exact size depends on the tree's shape"
-        exact = dict.fromkeys(EXACT[kind.partition(":")[0]] for kind in shaped)
-        return annotated("OW"), why, f"exact aggregates: {', '.join(exact)}"
-    return annotated("CW"), "merging is associative and commutative, and exact in any tree", ""
+def _shaped(part: Statement) -> PlanStep | None:
+    """Return the aggregates of a part whose states depend on the tree's shape, as one step, if it has any."""
+    found = [
+        (kind, given)
+        for table in part.tables
+        for kind, given in sorted(table.aggregates.values(), key=str)
+        if kind.partition(":")[0] in SHAPED
+    ]
+    if not found:
+        return None
+    kinds = sorted({kind for kind, _ in found})
+    exact = dict.fromkeys(EXACT[kind.partition(":")[0]] for kind in kinds)
+    why = f"which values {', '.join(kinds)} drops beyond its exact size depends on the tree's shape"
+    names = [name for _, given in found for name in ([given] if isinstance(given, str) else given or ())]
+    values = [part.plan.values[int(name[1:])] for name in names if name[:1] == "v" and name[1:].isdigit()]
+    at = next((each.at for each in values if each.at != NOWHERE), NOWHERE)
+    return PlanStep(None, why, at, f"exact aggregates: {', '.join(exact)}", "B011")
+
+
+def job_steps(task: JobTask, jobs: JobGraph) -> Iterator[PlanStep]:
+    """Yield the order-sensitive steps of a job's whole text."""
+    assert task.statement is not None
+    for number, part in enumerate(task.statement.parts or (task.statement,)):
+        edges = [each for each in jobs.into(task) if each.part == number]
+        yield from (*_lookups(edges, part), *input_steps(part), *plan_steps(part))
+        if (shaped := _shaped(part)) is not None:
+            yield shaped
+    yield from _root_steps(task.statement)
 
 
 def _root_steps(statement: Statement) -> list[PlanStep]:

@@ -1,0 +1,116 @@
+"""Reads the files of a coordination analysis: ELF-QL texts, programs, annotation files, and directories.
+
+A directory stands for its ELF-QL files and for the Python files that mention elfmesh. No file is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elfmesh.api.annotation_files import SUFFIXES, read_document
+from elfmesh.control.coordination.annotations import Document
+from elfmesh.control.coordination.declared import (
+    SOURCE_BYTES_MAX,
+    DeclaredProgram,
+    read_programs,
+)
+from elfmesh.control.coordination.graph import Graph
+from elfmesh.control.coordination.program_flows import with_programs
+from elfmesh.control.coordination.statements import dataflow
+from elfmesh.control.jobs.graph import JobGraph, job_graph
+from elfmesh.errors import DataError, RuntimeFailure, UsageError
+from elfmesh.ql import parse_many
+from elfmesh.ql.plan.statement import Statement
+
+PYTHON = ".py"
+TEXT_BYTES_MAX = 4 << 20
+
+
+@dataclass
+class DataflowFiles:
+    """What the files have; `texts` are those that comments may be in."""
+
+    documents: list[Document] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    programs: list[DeclaredProgram] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_jobs(self) -> bool:
+        return bool(self.statements or self.programs)
+
+    def jobs(self) -> JobGraph:
+        """Return the graph of all jobs; a program's own text counts if no file creates the job.
+
+        Raises:
+            DataError: two statements create the same job.
+        """
+        known = {each.name for each in self.statements}
+        own = {
+            each.name: each.statement for each in self.programs if each.statement and each.name not in known
+        }
+        return job_graph([*self.statements, *own.values()])
+
+    def dataflow(self) -> Graph:
+        return with_programs(dataflow(self.jobs()), self.programs)
+
+
+def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
+    """Read files and directories; without `mixed`, they are all annotations, or none is.
+
+    Raises:
+        DataError: an annotation file or a program is wrong.
+        QueryError: a text is wrong.
+        RuntimeFailure: a file cannot be read.
+        UsageError: a directory has no file to analyse, or annotations are mixed with texts.
+    """
+    found = DataflowFiles()
+    files = list(dict.fromkeys(file for path in paths for file in _files(path)))
+    if not mixed and len({file.endswith(SUFFIXES) for file in files}) > 1:
+        raise UsageError("annotation files and texts are not one dataflow", hint="Analyse them apart.")
+    for file in files:
+        if file.endswith(SUFFIXES):
+            found.documents.append(read_document(file))
+            found.texts[file] = _text(_bytes(file), file)
+        elif file.endswith(PYTHON):
+            data = _bytes(file)
+            found.programs += read_programs(data, file)
+            found.texts[file] = data.decode("utf-8", "replace")
+        else:
+            text = _text(_bytes(file), file)
+            found.statements += parse_many(text, source=file)
+            found.texts[file] = text
+    return found
+
+
+def _files(path: str) -> Iterator[str]:
+    """Yield a file, or the files of a directory that belong to a dataflow."""
+    if not Path(path).is_dir():
+        yield path
+        return
+    texts = sorted(map(str, Path(path).rglob("*.elfql")))
+    programs = [str(each) for each in sorted(Path(path).rglob(f"*{PYTHON}")) if _is_program(each)]
+    if not texts and not programs:
+        raise UsageError(f"no *.elfql file and no program in {path}")
+    yield from (*texts, *programs)
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and b"elfmesh" in _bytes(str(path))[: SOURCE_BYTES_MAX + 1]
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(TEXT_BYTES_MAX)
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=path, hint="Check the path.") from None
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8 at byte {error.start}", where=path) from None

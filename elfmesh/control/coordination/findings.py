@@ -1,0 +1,260 @@
+"""Findings of `elf lint`: what in the texts makes an output differ, each with a code, a place and a remedy.
+
+A rule is a function of what was read. The table in docs/coordination.md lists the codes. Their levels never
+change, because scripts test for them.
+
+A comment allows a finding of the line behind it:
+
+    -- elf: allow B010 because the file changes once a year
+
+Paper: Blazes V-A (labels), VII (grey box).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from elfmesh.control.coordination.analysis import dependencies
+from elfmesh.control.coordination.declared import DeclaredProgram
+from elfmesh.control.coordination.derivation import Analysis, Derivation
+from elfmesh.control.coordination.graph import Place
+from elfmesh.control.coordination.labels import Severity, StreamLabel
+from elfmesh.control.coordination.repair import remedies
+from elfmesh.control.coordination.rules import is_compatible
+from elfmesh.control.coordination.statements import job_steps, shown
+from elfmesh.control.jobs.graph import JobGraph, TaskKind
+
+
+class Level(IntEnum):
+    """How serious a finding is."""
+
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+LEVELS = {str(each): each for each in Level}
+
+CODES: dict[str, tuple[Level, str]] = {
+    "B001": (Level.WARNING, "contents of an output may differ between runs"),
+    "B002": (Level.ERROR, "an output may differ between instances for a while"),
+    "B003": (Level.ERROR, "the states of replicas may differ permanently"),
+    "B004": (Level.WARNING, "a callback of a program declares no path"),
+    "B006": (Level.ERROR, "a Python function may depend on more than its arguments"),
+    "B007": (Level.ERROR, "a seal does not end the partitions of a path"),
+    "B008": (Level.WARNING, "a job reads a job that may publish without stragglers"),
+    "B009": (Level.WARNING, "a comment allows a finding without a reason"),
+    "B010": (Level.WARNING, "a lookup file where a TABLE of the text would be Async"),
+    "B011": (Level.INFO, "a sketch whose error depends on the tree"),
+    "B012": (Level.ERROR, "a cycle without a delay"),
+    "B017": (Level.ERROR, "records that may arrive twice change a state"),
+}
+"""Level and title of each code."""
+
+LABEL_CODES = {Severity.RUN: "B001", Severity.INST: "B002", Severity.DIVERGE: "B003"}
+_COMMENT = re.compile(r"\s*(?:--|#)(.*)")
+_ALLOW = re.compile(r"\s*elf:\s*allow\b\s*(B\d{3}(?:\s*,\s*B\d{3})*)?\s*(?:because\s+(\S.*))?(.*)")
+_EDGES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """LintFinding; `allowed` is the reason of the comment that allows it, or nothing."""
+
+    code: str
+    at: Place
+    message: str
+    remedy: str
+    allowed: str = ""
+
+    @property
+    def level(self) -> Level:
+        return CODES[self.code][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What the rules see: an analysis, and what it was made from."""
+
+    analysis: Analysis
+    jobs: JobGraph = field(default_factory=lambda: JobGraph((), ()))
+    programs: Sequence[DeclaredProgram] = ()
+
+
+def findings(linted: Linted) -> list[LintFinding]:
+    """Return all findings, by their places.
+
+    Cost: proportional to the dataflow. No repair is searched.
+    """
+    found = dict.fromkeys(each for rule in RULES for each in rule(linted))
+    return sorted(found, key=lambda each: (each.at.file, each.at.line, each.at.column, each.code))
+
+
+# -- labels and annotations
+
+
+def _labels(linted: Linted) -> Iterator[LintFinding]:
+    analysis = linted.analysis
+    for name, label in analysis.outputs.items():
+        worst = max(label.severity, analysis.otherwise.get(name, label.severity))
+        if worst is Severity.ASYNC or name in analysis.graph.provisional:
+            continue
+        producers = analysis.graph.producers[name]
+        at = analysis.graph.by_name[producers[0][0]].at if producers else Place()
+        yield LintFinding(LABEL_CODES[worst], at, *_cause(analysis, name, label))
+
+
+def _cause(analysis: Analysis, name: str, label: StreamLabel) -> tuple[str, str]:
+    shown = analysis.shown(name)
+    if label.severity is Severity.ASYNC:
+        why = "it may be published without stragglers"
+        return f"{name} is {shown}: {why}", "ON STRAGGLER WAIT or CORRECT, without HORIZON"
+    causes = [each for each in analysis.why(name) if each.anomaly]
+    why = causes[0].path.why or f"{causes[0].output[0]}: {causes[0].path} is {causes[0].path.annotation}"
+    if others := analysis.inherited(name):
+        why = f"it inherits the label of {', '.join(others)}"
+    remedy = "; ".join(remedies(analysis, name))
+    return (
+        f"{name} is {shown}: {why}",
+        remedy or f"`elf blazes` lists repairs; --why '{name}' derives the label",
+    )
+
+
+def _steps(linted: Linted) -> Iterator[LintFinding]:
+    for task in linted.jobs.jobs:
+        assert task.statement is not None
+        for each in job_steps(task, linted.jobs):
+            if each.code:
+                at = Place(task.statement.source, each.at.line, each.at.column)
+                yield LintFinding(each.code, at, each.why, each.remedy)
+
+
+def _silent(linted: Linted) -> Iterator[LintFinding]:
+    for program in linted.programs:
+        for callback, at in program.silent:
+            message = f"{callback} of {shown(program.name)} declares no path, so it counts as OW (unknown)"
+            yield LintFinding(
+                "B004", at, message, "@elfmesh.path(INPUT, OUTPUT, LABEL, ...) above the callback"
+            )
+
+
+def _seals(linted: Linted) -> Iterator[LintFinding]:
+    analysis = linted.analysis
+    known = dependencies(analysis.graph, analysis.rules)
+    for each in (step for steps in analysis.derivations.values() for step in steps):
+        path = each.path
+        if not each.anomaly or not path.annotation.gates:
+            continue
+        for label in _read_from(analysis, each):
+            if label.seals and not is_compatible(analysis.rules, path.annotation, label, known):
+                seal = "; ".join(sorted(map(str, label.seals)))
+                name, gates = each.output[0], str(path.annotation).partition(" ")[2]
+                gate = ", ".join(sorted(path.annotation.gates[0]))
+                yield LintFinding(
+                    "B007", path.at, f"the seal ({seal}) does not end the partitions {gates} of {name}",
+                    f"seal on one of {gate}, or declare the dependency {gate} -> {seal}",
+                )  # fmt: skip
+
+
+def _read_from(analysis: Analysis, each: Derivation) -> list[StreamLabel]:
+    """Return the labels of the streams whose seals could end the partitions of a path."""
+    component, path = each.output[0], each.path
+    writers = [] if path.annotation.writes else analysis.graph.writers(component, path)
+    return [analysis.labels["in", component, one.source] for one in writers] or [each.input]
+
+
+def _cycles(linted: Linted) -> Iterator[LintFinding]:
+    graph = linted.analysis.graph
+    for members in graph.order():
+        if len(members) > 1 or members[0] in graph.sources_of(members[0]):
+            names = list(dict.fromkeys(node[1] for node in members))
+            listed = ", ".join(names[:_EDGES_SHOWN]) + (", ..." if len(names) > _EDGES_SHOWN else "")
+            yield LintFinding(
+                "B012", graph.by_name[names[0]].at, f"records of one interval go round through {listed}",
+                "let one stream of the cycle carry records of closed intervals only (delayed: true)",
+            )  # fmt: skip
+
+
+def _twice(linted: Linted) -> Iterator[LintFinding]:
+    """Yield paths that write a state, are not idempotent, and read a stream that may repeat records.
+
+    A callback without an annotation is a finding of its own.
+    """
+    graph = linted.analysis.graph
+    silent = {at for program in linted.programs for _, at in program.silent}
+    for component in graph.components:
+        for path in component.paths:
+            repeats = [
+                each.name for each in graph.into.get((component.name, path.source), ()) if not each.once
+            ]
+            if repeats and path.annotation.writes and not path.idempotent and path.at not in silent:
+                yield LintFinding(
+                    "B017", path.at, f"{component.name} counts a record that {repeats[0]} repeats twice",
+                    "make the path idempotent and declare it, or deliver each record once",
+                )  # fmt: skip
+
+
+def _readers(linted: Linted) -> Iterator[LintFinding]:
+    for edge in linted.jobs.edges:
+        read, target = edge.source.statement, edge.target.statement
+        if edge.source.kind is not TaskKind.JOB or read is None or read.job is None or target is None:
+            continue
+        if read.job.on_straggler.lower() == "skip" or read.job.horizon_us is not None:
+            place = target.origin.place(target.offset)
+            yield LintFinding(
+                "B008", Place(target.source, place.line, place.column),
+                f"{shown(edge.target.name)} reads {shown(edge.source.name)}, which may be published without "
+                "stragglers, and cannot tell",
+                f"ON STRAGGLER WAIT or CORRECT, without HORIZON, in {shown(edge.source.name)}",
+            )  # fmt: skip
+
+
+RULES: tuple[Callable[[Linted], Iterator[LintFinding]], ...] = (
+    _labels, _silent, _steps, _seals, _readers, _cycles, _twice,
+)  # fmt: skip
+
+
+# -- comments that allow
+
+
+def allowing(text: str, file: str) -> tuple[dict[int, dict[str, str]], list[LintFinding]]:
+    """Return the codes that comments allow, by the line behind them, and the comments without a reason."""
+    found: dict[int, dict[str, str]] = {}
+    wrong: list[LintFinding] = []
+    waiting: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        comment = _COMMENT.fullmatch(line)
+        if comment is None:
+            if waiting and line.strip():
+                found[number], waiting = waiting, {}
+            continue
+        if (match := _ALLOW.fullmatch(comment[1])) is None:
+            continue
+        codes, reason, rest = match.groups()
+        named = re.split(r"\s*,\s*", codes) if codes else []
+        if not named or not reason or rest.strip() or not CODES.keys() >= set(named):
+            at = Place(file, number, line.index("elf:") + 1)
+            message = "this comment allows nothing: it lacks a code or a reason"
+            wrong.append(LintFinding("B009", at, message, "-- elf: allow B010 because REASON"))
+        else:
+            waiting |= dict.fromkeys(named, reason)
+    return found, wrong
+
+
+def with_comments(found: Iterable[LintFinding], texts: Mapping[str, str]) -> list[LintFinding]:
+    """Return findings with the reasons that comments in their files give, and findings about the comments."""
+    allowed = {file: allowing(text, file) for file, text in sorted(texts.items())}
+    marked = [
+        replace(each, allowed=allowed[each.at.file][0].get(each.at.line, {}).get(each.code, ""))
+        if each.at.file in allowed
+        else each
+        for each in found
+    ]
+    wrong = [each for _, found_there in allowed.values() for each in found_there]
+    return sorted([*marked, *wrong], key=lambda each: (each.at.file, each.at.line, each.at.column, each.code))

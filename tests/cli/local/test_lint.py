@@ -1,0 +1,73 @@
+"""`elf lint`: formats, levels and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elfmesh.cli.entry import run
+from tests.control.coordination.papers import WORD_COUNT
+
+LOOKUP = "SELECT l.a, count(*) FROM log JOIN lookup.t l ON log.u = l.u GROUP BY l.a"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    (tmp_path / "f.elfql").write_text(LOOKUP)
+    (tmp_path / "other.py").write_text("raise SystemExit('run')")
+    (tmp_path / "p.py").write_text("raise SystemExit('run')\nimport elfmesh\n")
+    return str(tmp_path)
+
+
+def test_findings_are_exit_code_1_at_their_level(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lint", text]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert f"{text}/f.elfql:1:54: warning B010:" in "\n".join(shown)
+    assert shown[-1] == "2 warnings"
+    assert run(["lint", text, "--level", "error"]) == 0
+
+
+def test_an_allowed_finding_is_no_failure(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(text, "f.elfql").write_text(f"-- elf: allow B001, B010 because it never changes\n{LOOKUP}")
+    assert run(["lint", text, "--level", "info"]) == 0
+    assert capsys.readouterr().out == "no findings, 2 allowed\n"
+    Path(text, "f.elfql").write_text(f"-- elf: allow B001, B010\n{LOOKUP}")
+    assert run(["lint", text]) == 1
+    assert "B009" in capsys.readouterr().out
+
+
+def test_json_sarif_and_github(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lint", text, "-o", "json"]) == 1
+    assert [json.loads(line)["code"] for line in capsys.readouterr().out.splitlines()] == ["B001", "B010"]
+    assert run(["lint", text, "-o", "sarif"]) == 1
+    log = json.loads(capsys.readouterr().out)
+    assert (log["version"], len(log["runs"][0]["results"])) == ("2.1.0", 2)
+    assert run(["lint", text, "-o", "github"]) == 1
+    assert capsys.readouterr().out.startswith("::warning file=")
+
+
+def test_annotation_files_and_texts_together(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "words.yaml"
+    file.write_text(WORD_COUNT)
+    assert run(["lint", str(file), text]) == 1
+    assert "db is Run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [("f.elfql", "SELEKT", 65), ("f.py", "def (", 65), ("f.yaml", "[", 65), ("none.elfql", None, 1)],
+)
+def test_wrong_files_have_the_exit_codes_of_every_command(
+    name: str, content: str | None, code: int, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert run(["lint", str(tmp_path / name)]) == code
+
+
+def test_an_empty_directory_is_wrong_usage(tmp_path: Path) -> None:
+    assert run(["lint", str(tmp_path)]) == 2

@@ -1,0 +1,198 @@
+"""Each code of `elf lint` has a text that triggers it and one that does not; comments allow findings."""
+
+from __future__ import annotations
+
+import pytest
+
+from elfmesh.control.coordination.analysis import analyse
+from elfmesh.control.coordination.annotations import Document, read_annotations
+from elfmesh.control.coordination.declared import read_programs
+from elfmesh.control.coordination.findings import (
+    CODES,
+    RULES,
+    Linted,
+    LintFinding,
+    allowing,
+    findings,
+    with_comments,
+)
+from elfmesh.control.coordination.program_flows import with_programs
+from elfmesh.control.coordination.statements import dataflow
+from elfmesh.control.jobs.graph import job_graph
+from elfmesh.ql import parse_many
+
+
+def of_texts(text: str) -> list[LintFinding]:
+    jobs = job_graph(parse_many(text, source="f.elfql"))
+    return findings(Linted(analyse(dataflow(jobs)), jobs))
+
+
+def of_values(values: object) -> list[LintFinding]:
+    (graph,) = read_annotations(Document("f.json", values)).graphs({}).values()
+    return findings(Linted(analyse(graph)))
+
+
+def of_program(text: str) -> list[LintFinding]:
+    programs = read_programs(text.encode(), "f.py")
+    jobs = job_graph([each.statement for each in programs if each.statement])
+    return findings(Linted(analyse(with_programs(dataflow(jobs), programs)), jobs, programs))
+
+
+def codes(found: list[LintFinding]) -> set[str]:
+    return {each.code for each in found}
+
+
+JOB = "CREATE JOB a.{0} EVERY '1 s' {1} AS SELECT u, count(*) AS n FROM {2} GROUP BY u"
+LOOKUP = "SELECT l.a, count(*) FROM log JOIN lookup.t l ON log.u = l.u GROUP BY l.a"
+TABLE = "CREATE JOB a.b TABLE t (u STRING, a STRING) EVERY '1 s' AS " + LOOKUP.replace("(*)", "(*) AS n")
+FUNCTION = (
+    "WITH FUNCTION f(a STRING) RETURNS STRING LANGUAGE PYTHON AS $${}$$ "
+    "SELECT f(u), count(*) FROM log GROUP BY f(u)"
+)
+PROGRAM = """
+import elfmesh
+class P(elfmesh.Job):
+    name = "a/p"
+    {}
+    async def on_result(self, result):
+        await self.multicast(result.rows)
+"""
+
+
+def count(label: str, *, rep: bool = False, **more: object) -> dict[str, object]:
+    path = {"from": "words", "to": "counts", "label": label, "lineage": {"word": "word"}, **more}
+    return {"Count": {"annotation": path, "Rep": rep}}
+
+
+def streams(**more: object) -> dict[str, object]:
+    return {"streams": [{"name": "words", **more}]}
+
+
+RING = {
+    "A": {"annotation": {"from": "a", "to": "b", "label": "CR"}},
+    "B": {"annotation": {"from": "b", "to": "a", "label": "CR"}},
+}
+OUT = {"name": "b", "from": "A.b", "to": "B.b"}
+
+
+CASES = (
+    ("B001", of_values(count("OW")), of_values(count("CW"))),
+    (
+        "B002",
+        of_values(count("OR", rep=True)),
+        of_values(count("OR")),
+    ),
+    (
+        "B003",
+        of_values(count("OW", rep=True)),
+        of_values(count("OW")),
+    ),
+    (
+        "B004",
+        of_program(PROGRAM.format("timer = ''")),
+        of_program(PROGRAM.format("@elfmesh.path('results', 'multicast', 'CW', idempotent=True)")),
+    ),
+    (
+        "B006",
+        of_texts(FUNCTION.format("def f(a):\n  return str(hash(a))")),
+        of_texts(FUNCTION.format("def f(a):\n  return a")),
+    ),
+    (
+        "B007",
+        of_values(count("OW", subscript=["word"]) | streams(seal=["user"])),
+        of_values(count("OW", subscript=["word"]) | streams(seal=["word"])),
+    ),
+    (
+        "B008",
+        of_texts(JOB.format("x", "ON STRAGGLER SKIP", "log") + ";" + JOB.format("y", "", "a.x")),
+        of_texts(JOB.format("x", "", "log") + ";" + JOB.format("y", "ON STRAGGLER SKIP", "a.x")),
+    ),
+    ("B009", allowing("-- elf: allow B010", "f")[1], allowing("-- elf: allow B010 because it", "f")[1]),
+    ("B010", of_texts(LOOKUP), of_texts(TABLE)),
+    (
+        "B011",
+        of_texts("SELECT approx_percentile(n, 0.5) FROM log"),
+        of_texts("SELECT percentile(n, 0.5), approx_count_distinct(n) FROM log"),
+    ),
+    (
+        "B012",
+        of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a"}]}),
+        of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a", "delayed": True}]}),
+    ),
+    (
+        "B017",
+        of_values(count("CW") | streams(once=False)),
+        of_values(count("CW", idempotent=True) | streams(once=False)),
+    ),
+)
+
+
+@pytest.mark.parametrize(("code", "wrong", "right"), CASES)
+def test_each_code_is_triggered_by_one_text_and_not_by_another(
+    code: str, wrong: list[LintFinding], right: list[LintFinding]
+) -> None:
+    assert code in codes(wrong)
+    assert code not in codes(right)
+    for each in wrong:
+        assert each.message
+        assert each.remedy
+        assert "\n" not in each.message
+
+
+def test_all_codes_are_tested() -> None:
+    assert {code for code, _, _ in CASES} == CODES.keys()
+    assert len(RULES) == len(set(RULES))
+
+
+def test_places_have_line_and_column() -> None:
+    text = "\n\nSELECT l.a,\n  approx_percentile(log.n, 0.5)\n"
+    text += "FROM log JOIN lookup.t l\n  ON log.u = l.u GROUP BY l.a"
+    assert {each.code: str(each.at) for each in of_texts(text)} == {
+        "B001": "f.elfql:3:1",
+        "B010": "f.elfql:6:10",
+        "B011": "f.elfql:4:3",
+    }
+
+
+def test_the_second_case_of_a_label_counts() -> None:
+    (found,) = of_texts(JOB.format("x", "ON STRAGGLER SKIP", "log"))
+    assert (found.code, found.message.partition(":")[0]) == ("B001", "a.x is Async | Run")
+    assert "STRAGGLER" in found.remedy
+
+
+def test_a_tentative_output_is_no_finding() -> None:
+    assert of_texts(JOB.format("x", "ON STRAGGLER CORRECT", "log")) == []
+
+
+def test_a_seal_that_does_not_fit_names_what_would() -> None:
+    found = of_values(count("OW", subscript=["word"]) | streams(seal=["user"]))
+    (seal,) = [each for each in found if each.code == "B007"]
+    assert "(user)" in seal.message
+    assert "(word)" in seal.message
+    assert seal.remedy == "seal on one of word, or declare the dependency word -> user"
+    fits = count("OW", subscript=["word"]) | streams(seal=["user"]) | {"dependencies": ["word -> user"]}
+    assert of_values(fits) == []
+
+
+# -- comments
+
+
+def test_a_comment_allows_the_line_behind_it_with_a_reason() -> None:
+    text = "-- elf: allow B001, B010 because the file never changes\n-- what it is for\n" + LOOKUP
+    found = with_comments(of_texts(text), {"f.elfql": text})
+    assert {each.code: each.allowed for each in found} == {
+        "B001": "the file never changes",
+        "B010": "the file never changes",
+    }
+    below = "-- elf: allow B010 because it is not behind this line\n\nSELECT 1 FROM log;\n" + LOOKUP
+    assert not any(each.allowed for each in with_comments(of_texts(below), {"f.elfql": below}))
+
+
+@pytest.mark.parametrize(
+    "comment", ["allow", "allow B010", "allow because x", "allow B999 because x", "allow B010 becouse x"]
+)
+def test_a_comment_without_a_reason_is_a_finding(comment: str) -> None:
+    text = f"# elf: {comment}\nx"
+    allowed, (found,) = allowing(text, "f.py")
+    assert allowed == {}
+    assert (found.code, str(found.at)) == ("B009", "f.py:1:3")
