@@ -12,6 +12,7 @@ is the caller.
   GET    /v1/jobs/NS/NAME/VERB           see `control.requests.verbs`; results accept &follow=1
   POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
   GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
+  GET    /v1/coordination                and POST {"text"}: labels, see web/coordination.py
   GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
   GET    /metrics                        metrics of the agent, and newest results if a sink exposes them
 """
@@ -32,6 +33,7 @@ from elfmesh import ids
 from elfmesh.api.authority.needs import routes
 from elfmesh.api.authority.web import AUDIT, RULES, Recorder, authorised, disbelieved, undistinguished
 from elfmesh.api.identity.identify import Identifier, identifying
+from elfmesh.api.web import coordination
 from elfmesh.api.web.page import routes as page
 from elfmesh.api.web.parameters import parameters
 from elfmesh.api.web.programs import ProgramHost, attach, insert, position
@@ -121,6 +123,8 @@ def make_app(
     app.router.add_get("/v1/me", page.me)
     app.router.add_get("/v1/language", _language)
     app.router.add_post("/v1/check", _check)
+    app.router.add_get("/v1/coordination", _fleet_labels)
+    app.router.add_post("/v1/coordination", _text_labels)
     if taps is not None:
         app[TAPS] = taps
         app.router.add_post("/v1/tap", _tap)
@@ -223,6 +227,16 @@ async def _language(request: web.Request) -> web.StreamResponse:
 async def _check(request: web.Request) -> web.StreamResponse:
     await request.app[LOADED]()
     return await page.check(await json_body(request), request.app[CHECKS])
+
+
+async def _fleet_labels(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
+    return await coordination.of_fleet(_asker(request), request.app[CHECKS])
+
+
+async def _text_labels(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
+    return await coordination.of_text(await json_body(request), request.app[CHECKS])
 
 
 def _over(work: Callable[[Asker, dict[str, Any]], Awaitable[Reply]]) -> Handler:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from elfmesh.api.annotation_files import parse_document
 from elfmesh.api.dataflow_files import read_files
+from elfmesh.api.fleet_dataflow import fleet_dataflow, fleet_texts
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
@@ -34,6 +35,7 @@ __all__ = [
     "lint",
     "load",
     "load_all",
+    "load_fleet",
     "parse",
     "repairs",
     "severity",
@@ -68,6 +70,20 @@ def load_all(*paths: str, variants: Mapping[str, str] | None = None) -> dict[str
             raise UsageError("texts have no variants")
         return {"": files.dataflow()}
     return _graphs(files.documents, variants or {})
+
+
+def load_fleet(api: str | None = None) -> dict[str, Graph]:
+    """Read the texts of all jobs that a fleet runs as one dataflow, under the name "".
+
+    Args:
+        api: HOST:PORT of an agent; default: ELF_API, then 127.0.0.1:7401.
+
+    Raises:
+        Unreachable: no agent answers.
+    """
+    from elfmesh.api.client.client import Client
+
+    return {"": fleet_dataflow(fleet_texts(Client(api)))}
 
 
 def lint(*paths: str) -> list[LintFinding]:

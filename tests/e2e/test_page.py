@@ -28,7 +28,7 @@ EXACT = 9007199254740993
 COUNT = 3
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
 HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
-VIEWS = ("#/", "#/agents", f"#/job/{JOB}", "#/console")
+VIEWS = ("#/", "#/agents", "#/coordination", f"#/job/{JOB}", "#/console")
 HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
@@ -119,6 +119,15 @@ def test_numbers_on_the_page_are_those_of_the_api_to_the_last_digit(
     bars = chrome.run(f"[...document.querySelectorAll('.bars tr')].map({cells})")
     assert sorted(bars) == sorted([printable(row["k"]), str(row["n"])] for row in record["rows"])
     assert chrome.run("document.querySelectorAll('.chart canvas').length") == 1
+
+
+def test_the_labels_of_outputs_are_those_of_the_api(page: Callable[[str], Browser]) -> None:
+    chrome = page("#/coordination")
+    cells = "(row) => [...row.cells].slice(0, 2).map((each) => each.textContent)"
+    row = f"[...document.querySelectorAll('tbody tr')].map({cells})"
+    chrome.until(f"{row}.length > 0")
+    assert [JOB.replace("/", "."), "Async"] in chrome.run(row)
+    assert "0 of 1 outputs" in chrome.run("document.querySelector('.title').textContent")
 
 
 def test_results_arrive_without_a_reload(page: Callable[[str], Browser], fleet: Fleet) -> None:

@@ -67,6 +67,8 @@ _OTHERS: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/me"): _READ,
     ("GET", "/v1/language"): _READ,
     ("POST", "/v1/check"): _READ,
+    ("GET", "/v1/coordination"): _READ,
+    ("POST", "/v1/coordination"): _READ,
     ("GET", _PROGRAM): Rule(Need.SUBMIT, About.PATH, "attach"),
     ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
     ("GET", f"{_PROGRAM}/position"): Rule(Need.SUBMIT, About.PATH),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from elfmesh.cli.common import api_option, say
 from elfmesh.errors import UsageError
+from elfmesh.local.text_input import read_text
 from elfmesh.text import printable, suggest
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ EXIT_ABOVE = 1
 
 
 @click.command("blazes")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
     "-o", "--output", type=click.Choice(("text", "json", "dot", "svg")), default="text", show_default=True,
     help="Output format.",
@@ -43,6 +45,12 @@ EXIT_ABOVE = 1
     "--require", metavar="LABEL",
     help="Exit with 1 if an output has a higher label: Async, Run, Inst or Diverge.",
 )  # fmt: skip
+@click.option(
+    "--baseline", metavar="FILE",
+    help="Exit with 1 if a label is worse than in FILE, an earlier output of -o json.",
+)  # fmt: skip
+@click.option("--fleet", is_flag=True, help="Analyse all jobs that a fleet runs, instead of files.")
+@api_option
 def blazes_command(
     paths: tuple[str, ...],
     output: str,
@@ -51,29 +59,46 @@ def blazes_command(
     seals: tuple[str, ...],
     variants: tuple[str, ...],
     require: str | None,
+    baseline: str | None,
+    fleet: bool,
+    api: str | None,
 ) -> int:
     """Show which outputs can differ, why, and what repairs them.
 
-    PATH is an ELF-QL file, a directory of them, or an annotation file (YAML or JSON). The labels are Async
-    (only the order of records differs), Run (contents may differ between runs), Inst (between instances for a
-    while) and Diverge (permanently).
+    PATH is an ELF-QL file, a program (Python), a directory of them, or an annotation file (YAML or JSON). The
+    labels are Async (only the order of records differs), Run (contents may differ between runs), Inst
+    (between instances for a while) and Diverge (permanently).
     """
     from elfmesh.api import coordination
+    from elfmesh.control.coordination import baseline as baselines
+    from elfmesh.control.coordination.drawing import values
 
+    if fleet == bool(paths):
+        raise UsageError("no PATH" if not fleet else "PATH and --fleet", hint="Give PATH... or --fleet.")
     goal = coordination.severity(require or "Async")
     chosen = dict(_pair(each, "--variant", "COMPONENT=NAME") for each in variants)
-    graphs = coordination.load_all(*paths, variants=chosen)
+    before = None if baseline is None else baselines.read_baseline(*read_text(baseline))
+    graphs = coordination.load_fleet(api) if fleet else coordination.load_all(*paths, variants=chosen)
     if len(graphs) > 1 and output in ("dot", "svg"):
         raise UsageError(f"-o {output} draws one dataflow", hint=f"Choose --variant: {'; '.join(graphs)}.")
-    worst = goal
+    worst, worse = goal, list[str]()
     for name, graph in graphs.items():
         analysis = coordination.analyse(sealed(graph, seals), rules)
         final = [each.name for each in graph.outputs if not each.provisional]
         worst = max([worst, *(_highest(analysis, each) for each in final)])
         if why is not None:
             analysis.label(why)
-        _print(analysis, name if len(graphs) > 1 else "", output, why, goal)
-    return EXIT_ABOVE if require is not None and worst > goal else 0
+        variant = name if len(graphs) > 1 else ""
+        found = values(analysis, require=goal) if output == "json" or before is not None else {}
+        found = {"variant": variant, **found} if variant else found
+        worse += baselines.worse(before, baselines.labels_of(found)) if before is not None else []
+        if output == "json":
+            click.echo(json.dumps(found, ensure_ascii=False))
+        else:
+            _print(analysis, variant, output, why, goal)
+    for line in worse:
+        say(f"worse than {baseline}: {line}")
+    return EXIT_ABOVE if worse or (require is not None and worst > goal) else 0
 
 
 def _highest(analysis: Analysis, output: str) -> Severity:
@@ -83,10 +108,6 @@ def _highest(analysis: Analysis, output: str) -> Severity:
 def _print(analysis: Analysis, variant: str, output: str, why: str | None, goal: Severity) -> None:
     from elfmesh.control.coordination import drawing
 
-    if output == "json":
-        found = drawing.values(analysis, require=goal)
-        click.echo(json.dumps({"variant": variant, **found} if variant else found, ensure_ascii=False))
-        return
     if output in ("dot", "svg"):
         click.echo(drawing.dot(analysis) if output == "dot" else drawing.svg(analysis))
         return

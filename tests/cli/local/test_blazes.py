@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from elfmesh.cli.entry import run
+from elfmesh.control.protocol.events import Reply
 from tests.control.coordination.papers import AD_NETWORK, WORD_COUNT
+from tests.control.fakes import FakeBackend, served
 
 
 @pytest.fixture
@@ -146,3 +148,35 @@ def test_what_is_no_dataflow(tmp_path: Path, words: str, capsys: pytest.CaptureF
     assert run(["blazes", str(file)]) == 65
     assert "the job a/b is created twice" in capsys.readouterr().err
     assert run(["blazes", str(file), "--variant", "a=b"]) == 2
+
+
+def test_a_label_worse_than_the_baseline_is_exit_code_1(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["blazes", words, "--seal", "tweets=batch", "-o", "json"]) == 0
+    old = tmp_path / "old.json"
+    old.write_text(capsys.readouterr().out)
+    assert run(["blazes", words, "--seal", "tweets=batch", "--baseline", str(old)]) == 0
+    assert run(["blazes", words, "--baseline", str(old), "-o", "json"]) == 1
+    shown = capsys.readouterr()
+    assert f"worse than {old}: db was Async and is Run" in shown.err
+    assert json.loads(shown.out.splitlines()[-1])["outputs"]
+    old.write_text("[]")
+    assert run(["blazes", words, "--baseline", str(old)]) == 65
+
+
+def test_files_or_a_fleet(words: str) -> None:
+    assert run(["blazes"]) == 2
+    assert run(["blazes", words, "--fleet"]) == 2
+    assert run(["blazes", "--fleet", "--api", "127.0.0.1:1"]) == 69
+
+
+def test_the_labels_of_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
+    backend = FakeBackend()
+    backend.lists("list", [{"job": "shop/top", "creator": "local"}])
+    text = "CREATE JOB shop.top EVERY '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n FROM log GROUP BY k"
+    backend.replies["describe"] = Reply(0, 200, {"text": text})
+    with served(backend) as api:
+        assert run(["blazes", "--fleet", "--api", api, "--require", "Run"]) == 0
+        assert capsys.readouterr().out.startswith("shop.top   Async | Run")
+        assert run(["blazes", "--fleet", "--api", api, "--require", "Async"]) == 1

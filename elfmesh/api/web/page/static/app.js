@@ -2,6 +2,7 @@
 
 import { ApiError, every, get, hasToken, setToken } from "./api.js";
 import { agentsView } from "./agents.js";
+import { coordinationView } from "./coordination.js";
 import { overviewView } from "./overview.js";
 import { jobView } from "./job.js";
 import { fill, h, names, say } from "./text.js";
@@ -153,6 +154,7 @@ async function route() {
     const { consoleView } = await import("./console.js");
     if (!signal.aborted) consoleView(main, world, signal, job);
   } else if (view === "agents") agentsView(main, world, signal, learnAgents);
+  else if (view === "coordination") coordinationView(main, world, signal);
   else if (view === "job" && job) jobView(main, world, signal, job);
   else overviewView(main, world, signal, learnAgents);
 }

@@ -3,6 +3,7 @@
 import { ApiError, get, jobPath, lines, post } from "./api.js";
 import { difference } from "./difference.js";
 import { makeEditor } from "./editor.js";
+import { labelTag, reason } from "./coordination.js";
 import { jobLink } from "./overview.js";
 import { fill, h, names, number, say } from "./text.js";
 
@@ -109,14 +110,15 @@ export async function consoleView(main, world, signal, job) {
     try {
       const answer = await post("/v1/jobs", { text, dry_run: true, source: "console" }, signal);
       const old = answer.state === "new" ? null : (await get(jobPath(answer.job), signal)).text;
-      if (editor.text === text) showPlan(answer, text, old);
+      const { outputs } = await post("/v1/coordination", { text }, signal);
+      if (editor.text === text) showPlan(answer, text, old, outputs.find((each) => !each.provisional));
     } catch (error) {
       if (!signal.aborted) wrong(error);
     }
     allow();
   }
 
-  function showPlan(answer, text, old) {
+  function showPlan(answer, text, old, output) {
     const meaning = answer.state === "reset" && answer.in_place === false ? "results and interval numbers restart" : (MEANING[answer.state] ?? answer.state);
     const effects = Object.entries(answer.columns ?? {});
     const result = h("p", { class: "verdict", role: "status" });
@@ -140,6 +142,7 @@ export async function consoleView(main, world, signal, job) {
       h("h2", {}, `${answer.job}, version ${answer.version}`),
       h("p", {}, h("span", { class: `state ${{ keep: "good", new: "good", "warm up": "warn", reset: "bad" }[answer.state] ?? "open"}` }, answer.state), ` ${meaning}`,
         answer.reasons?.length ? ` (${answer.reasons.join(", ")})` : "", `; ${number(answer.expected)} agents`),
+      output ? h("p", {}, labelTag(output), ` ${reason(output)} ${output.conditions.length ? `if ${output.conditions.join(", ")}` : ""}`) : null,
       effects.length ? h("ul", { class: "effects" }, effects.map(([name, effect]) => h("li", {}, h("code", {}, name), ` ${effect}`))) : null,
       answer.hint ? h("p", { class: "faint" }, answer.hint) : null,
       old === null || old.trim() === text.trim() ? null : difference(old, text),
