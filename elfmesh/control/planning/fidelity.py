@@ -1,0 +1,163 @@
+"""Output fidelity of a topology of which only some tasks are alive (PPA III-A, Eq. 1-4).
+
+Owns the formulas, for one set of alive tasks and for many at once, and internal completeness, with which the
+paper compares fidelity (Fig. 12).
+
+The formulas are stated for what arrives, 1 - IL, because products and sums of it need no subtraction. Where
+all receivers of an operator have the same shares of all senders, as behind a full partitioning, the sum is
+made once for the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elfmesh.control.planning.topology import Operator, Topology, shares
+
+CELLS_MAX = 1 << 22
+"""Numbers of one step of `fidelities`; larger sets of sets are evaluated in several steps."""
+
+Alive = NDArray[np.bool_]
+Amounts = NDArray[np.float64]
+Measure = Callable[[Topology, Alive], Amounts]
+"""Values of sets of alive tasks, one set per row."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WeightedInputs:
+    """Weighted substreams into the tasks of an operator.
+
+    Attributes:
+        receivers: tasks with at least one of these substreams, relative to the operator.
+        senders: by substream, ordered by receiver.
+        weights: by substream; those of one receiver sum to 1.
+        starts: position of the first substream of each receiver.
+        uniform: whether all receivers have the senders and weights of the first.
+    """
+
+    receivers: NDArray[np.intp]
+    senders: NDArray[np.intp]
+    weights: Amounts
+    starts: NDArray[np.intp]
+    uniform: bool
+
+    @property
+    def fan_in(self) -> int:
+        """Number of senders of the first receiver, and of all others if they are uniform."""
+        return int(self.starts[1]) if len(self.starts) > 1 else len(self.senders)
+
+    def arriving(self, values: Amounts) -> Amounts:
+        """Return the share that arrives at each of `receivers`, by set (Eq. 1)."""
+        if self.uniform:
+            count = self.fan_in
+            share = values[:, self.senders[:count]] @ self.weights[:count]
+            return np.repeat(share[:, None], len(self.receivers), axis=1)
+        return np.add.reduceat(values[:, self.senders] * self.weights, self.starts, axis=1)
+
+
+def fidelity(topology: Topology, alive: Iterable[int]) -> float:
+    """Return the share of the input that contributes to the result (Eq. 4)."""
+    return float(fidelities(topology, topology.mask(alive)[None, :])[0])
+
+
+def fidelities(topology: Topology, alive: Alive) -> Amounts:
+    """Return the fidelity of every row of `alive`, shape (sets, tasks).
+
+    Cost: substreams times sets.
+    """
+    return _by_rows(topology, alive, lambda rows: task_values(topology, rows) @ topology.sink_weights)
+
+
+def internal_completenesses(topology: Topology, alive: Alive) -> Amounts:
+    """Return for every row of `alive` the tuples that all tasks process, over those without a failure.
+
+    Joins count as unions. Paper: IC of PPA VI-B.
+    """
+    independent = _independent(topology)
+    into = np.zeros(len(topology))
+    for operator in topology.operators:
+        if not operator.inputs:
+            into[operator.first : operator.stop] = topology.rates[operator.first : operator.stop]
+        for stream in operator.inputs:
+            np.add.at(into, stream.receivers, stream.rates)
+    weights = shares(into)
+    return _by_rows(topology, alive, lambda rows: task_values(independent, rows) @ weights)
+
+
+def internal_completeness(topology: Topology, alive: Iterable[int]) -> float:
+    return float(internal_completenesses(topology, topology.mask(alive)[None, :])[0])
+
+
+def task_values(topology: Topology, alive: Alive) -> Amounts:
+    """Return 1 - IL_out of every task (Eq. 2 and 3), for every row of `alive`."""
+    values = np.zeros(alive.shape)
+    for operator in topology.operators:
+        at = slice(operator.first, operator.stop)
+        values[:, at] = alive[:, at]
+        for each in weighted_inputs(topology, operator):
+            if len(each.receivers) == operator.stop - operator.first:
+                values[:, at] *= each.arriving(values)
+            else:
+                values[:, operator.first + each.receivers] *= each.arriving(values)
+    return values
+
+
+def weighted_inputs(topology: Topology, operator: Operator) -> tuple[WeightedInputs, ...]:
+    """Return the inputs whose shares multiply: each stream of a join, and all streams of others as one."""
+    return _weighted(topology)[operator.first]
+
+
+@lru_cache(maxsize=64)
+def _weighted(topology: Topology) -> dict[int, tuple[WeightedInputs, ...]]:
+    found = {}
+    for operator in topology.operators:
+        streams = operator.inputs
+        groups = [[each] for each in streams] if operator.correlated else [streams] if streams else []
+        found[operator.first] = tuple(
+            _weigh(
+                operator,
+                np.concatenate([each.receivers for each in group]),
+                np.concatenate([each.senders for each in group]),
+                np.concatenate([each.rates for each in group]),
+            )
+            for group in groups
+        )
+    return found
+
+
+def _weigh(
+    operator: Operator, receivers: NDArray[np.intp], senders: NDArray[np.intp], rates: Amounts
+) -> WeightedInputs:
+    order = np.lexsort((senders, receivers))
+    receivers, senders, rates = receivers[order] - operator.first, senders[order], rates[order]
+    distinct, starts, counts = np.unique(receivers, return_index=True, return_counts=True)
+    totals = np.add.reduceat(rates, starts)
+    silent = np.repeat(totals, counts) <= 0  # by heads, where no substream has a rate
+    weights = np.where(
+        silent, 1 / np.repeat(counts, counts), rates / np.where(silent, 1, np.repeat(totals, counts))
+    )
+    uniform = False
+    if (counts == counts[0]).all():
+        rows, shared = senders.reshape(-1, counts[0]), weights.reshape(-1, counts[0])
+        uniform = bool((rows == rows[0]).all() and np.allclose(shared, shared[0], rtol=1e-12, atol=0))
+    return WeightedInputs(distinct, senders, weights, starts, uniform)
+
+
+@lru_cache(maxsize=64)
+def _independent(topology: Topology) -> Topology:
+    from dataclasses import replace
+
+    operators = tuple(replace(each, correlated=False) for each in topology.operators)
+    return replace(topology, operators=operators)
+
+
+def _by_rows(topology: Topology, alive: Alive, value: Callable[[Alive], Amounts]) -> Amounts:
+    width = max([len(topology), *(len(stream.senders) for _, stream in topology.pairs)])
+    step = max(CELLS_MAX // width, 1)
+    parts = [value(alive[at : at + step]) for at in range(0, len(alive), step)]
+    return np.concatenate(parts) if parts else np.zeros(0)
