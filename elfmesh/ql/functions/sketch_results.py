@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.cbt.laws import LAWS, sketches
+from elfmesh.cbt.laws.hll import REGISTERS
 from elfmesh.cbt.laws.sketches import SketchError
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
@@ -198,6 +199,17 @@ def _head(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 @_operator("hll count")
 def _hll_count(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(BIGINT, sketches.hll_counts, args[0])
+
+
+@_operator("hll registers")
+def _hll_registers(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
+    """Return the count of sketches with registers, and null for those with coupons."""
+
+    def counts(held: pa.Array) -> pa.Array:
+        dense = pc.greater_equal(pc.binary_length(held), REGISTERS)
+        return pc.if_else(dense, sketches.hll_counts(held), pa.scalar(None, BIGINT))
+
+    return lift_arrays(BIGINT, counts, args[0])
 
 
 @_operator("kll quantile")

@@ -65,7 +65,10 @@ COUNT_COLUMN = "n"
 
 @dataclass(frozen=True, slots=True)
 class JobClause:
-    """CREATE JOB and its options; times in microseconds."""
+    """CREATE JOB and its options; times in microseconds.
+
+    `early_us` is the period of EARLY rows; None: there are none.
+    """
 
     namespace: str
     name: str
@@ -78,6 +81,7 @@ class JobClause:
     replicas: int = 0
     partials: bool = False
     tables: tuple[InlineTable, ...] = ()
+    early_us: int | None = None
 
     @property
     def qualified(self) -> str:

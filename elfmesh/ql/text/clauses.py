@@ -26,6 +26,7 @@ from elfmesh.ql.expressions.refusals import (
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
+from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.sealing import sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
@@ -43,7 +44,7 @@ REPLICAS_MAX = 3
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
-_DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON")
+_DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY)
 _OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP, inline.WORD)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
 _QUERY = ("SELECT", "WITH")
@@ -62,6 +63,7 @@ class Cut:
     job: JobClause | None
     job_at: int
     every_at: int
+    early_at: int
     labels: Mapping[int, tuple[tuple[str, str], ...]]
     beside: Mapping[int, str]
     functions: Mapping[str, PythonFunction]
@@ -74,7 +76,7 @@ class Cutter:
         self._source = source
         self._tokens = normalised(source, tokens)
         self._at = 0
-        self._every_at = 0
+        self._every_at = self._early_at = 0
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
@@ -89,7 +91,7 @@ class Cutter:
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
-        return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
+        return Cut(marked, job, job_at, self._every_at, self._early_at, labels, beside, self._functions)
 
     # -- reading tokens
 
@@ -132,13 +134,16 @@ class Cutter:
             given[option] = self._option_value(option)
             if option == "EVERY":
                 self._every_at = start
+            elif option == EARLY:
+                self._early_at = start
         self._at += 1
-        every, horizon = given.get("EVERY"), given.get("HORIZON")
+        every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", EARLY))
         return JobClause(
             namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
             int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
             int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
             int(given.get("REPLICAS", 0)), KEEP in given, tuple(tables.values()),
+            None if early is None else int(early),
         )  # fmt: skip
 
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
@@ -203,6 +208,9 @@ class Cutter:
         if value == 0 and option == "EVERY":
             self._at = start
             raise self._error("EVERY must be greater than zero", "Write EVERY '30 s'.")
+        if option == EARLY and value < PERIOD_US_MIN:
+            self._at = start
+            raise self._error("EARLY must be at least 50 ms", "Write EARLY '250 ms'.")
         return value
 
     def _duration(self, option: str) -> int:

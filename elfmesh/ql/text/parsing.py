@@ -27,6 +27,7 @@ from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
+from elfmesh.ql.plan.early import check_early
 from elfmesh.ql.plan.inline import check_uses
 from elfmesh.ql.plan.relation import Derived, StatementPart, rests_on
 from elfmesh.ql.plan.statement import SAME, Statement, TableSpec, WindowSpec, is_beside, part_table
@@ -282,6 +283,8 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
             "Leave joins, subqueries, UNION, OVER, ROLLUP, SESSION and SEALED out.",
         )  # fmt: skip
     _check_tables(origin, cut, done)
+    if cut.job is not None and cut.job.early_us is not None:
+        check_early(replace(done, job=cut.job), cut.tokens, cut.early_at)
     every = _every(cut)
     if every is not None and every.slide_us != done.window.slide_us:
         raise origin.error(

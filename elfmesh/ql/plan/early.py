@@ -1,0 +1,137 @@
+"""EARLY: whether rows of an open window can be emitted at once, because no further record removes them.
+
+Owns the refusals, each with the offending part and the remedy, and the directions of the columns of such a
+row. `directions` has the rules for expressions.
+
+Paper: Blazes III (confluent components need no coordination).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.nodes import Call, Expr, Ref, place_of, walk
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
+from elfmesh.ql.plan.directions import Direction, course
+from elfmesh.ql.plan.relation import Framed, JoinRelation, Ranked, StatementPart, Union
+from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.statement import RESULT, Statement
+
+EARLY = "EARLY"
+PERIOD_US_MIN = 50_000
+"""Shortest period of early rows, because each member sends a message in each period."""
+
+_LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
+_WRITE = "Write rising conditions: count(*) >= 100, max(x) > 5, min(x) <= 1, joined by AND or OR."
+_KINDS = {
+    "sum": ("sum(x) falls if x is negative", "Write sum(abs(x)), sum(length(x)) or count_if(condition)."),
+    "first": ("the first value may be replaced", _WRITE),
+    "last": ("the last value is replaced by later records", _WRITE),
+    "variance": ("a variance may rise and fall", _WRITE),
+    "covariance": ("a covariance may rise and fall", _WRITE),
+    "kll": ("an approximate percentile may rise and fall", "Write count_if(x > 5) >= 100."),
+    "theta": ("a theta sketch may rise and fall", "Write approx_count_distinct(x) >= 100."),
+    "top": ("a value may leave the most frequent ones", _WRITE),
+}
+
+
+def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
+    """Raise QueryError unless no record removes a row of a window.
+
+    Args:
+        statement: a job.
+        tokens: tokens of its query.
+        at: offset of EARLY in the text.
+    """
+    origin = statement.origin
+    for token in tokens:
+        if token.token_type in _LIMITS:
+            hint = "Leave it out, or leave EARLY out."
+            raise _refused(origin, token.start, f"{token.text.upper()} may drop a row again", hint)
+    window = statement.window
+    if window is not None and window.is_session:
+        start = next((each.start for each in tokens if "SESSION" in each.text.upper()), at)
+        raise _refused(origin, start, "a later record may join two sessions", "Write TUMBLE or HOP.")
+    if not isinstance(statement.relation, StatementPart | None):
+        over = next((each.start for each in tokens if each.token_type == TokenType.OVER), at)
+        _refuse_relation(origin, statement.relation, over)
+    if len(statement.parts) > 1:
+        raise _refused(origin, at, "the root computes these rows from several queries", "Write one SELECT.")
+    if RESULT in statement.stream:
+        hint = "Write EARLY in the job that is read."
+        raise _refused(origin, at, "a job that reads results has no open windows", hint)
+    own = {table.name for table in statement.job.tables} if statement.job is not None else set[str]()
+    for join in statement.joined:
+        if join.name not in own:
+            hint = f"Write TABLE {join.name} (...) in the job, and fill it with `elf publish`."
+            raise _refused(origin, at, f"the file of the lookup table {join.name} may change", hint)
+    part = grouped(statement)
+    having = part.plan.having
+    if having is not None and (found := _offending(part, having, Direction.RISING)) is not None:
+        reasons = (_reason(part, node) for node in walk(found))
+        why, hint = next(filter(None, reasons), ("this condition may become false again", _WRITE))
+        if course(found, part).direction is not Direction.UNKNOWN:
+            why, hint = "a further record may make this condition false", _WRITE
+        raise _refused(origin, place_of(found), why, hint)
+
+
+def _offending(part: Statement, condition: Expr, wanted: Direction) -> Expr | None:
+    """Return the first of the smallest parts of a condition that is neither constant nor as wanted."""
+    if isinstance(condition, Call) and condition.name in ("and", "or", "not"):
+        inside = wanted.reverse if condition.name == "not" else wanted
+        found = (_offending(part, each, inside) for each in condition.args)
+        return next((each for each in found if each is not None), None)
+    return None if course(condition, part).direction in (wanted, Direction.CONSTANT) else condition
+
+
+def grouped(statement: Statement) -> Statement:
+    """Return the part of a statement with EARLY that has its groups: there is one."""
+    return statement.parts[0] if statement.parts else statement
+
+
+def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) -> QueryError:
+    return origin.error(f"EARLY is impossible here: {why}", at, hint)
+
+
+def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:
+    """Raise QueryError for the innermost step of the root that is not a projection."""
+    found, each = relation, relation
+    while True:
+        found = each if not isinstance(found, JoinRelation | Ranked | Framed | Union) else found
+        below = getattr(each, "source", None)
+        if below is None:
+            break
+        each = below
+    place = found.at if found.at.line and not isinstance(found, Ranked | Framed) else origin.place(at)
+    match found:
+        case JoinRelation():
+            why = "a join of streams waits for both sides"
+            hint = "Join a TABLE of the text, or read the results of an EARLY job in a second job."
+        case Ranked() | Framed():
+            why, hint = "OVER compares a row with later ones", "Compute it in a job that reads this one."
+        case Union():
+            why, hint = "the root combines the rows of several queries", "Write one job for each query."
+        case _:
+            why, hint = "the root computes these rows from those of a subquery", "Write one SELECT."
+    raise _refused(origin, place, why, hint)
+
+
+def _reason(statement: Statement, node: Expr) -> tuple[str, str] | None:
+    if isinstance(node, Call) and node.name == "average":
+        return "avg may rise and fall", "Write count(*) and sum(x) beside it, and compare them in the reader."
+    if not isinstance(node, Ref):
+        return None
+    if any(node.name == fold.name for fold in statement.plan.folds):
+        return "a percentile or a most frequent value may rise and fall", "Write count_if(x > 5) >= 100."
+    kind, _ = statement.tables[0].aggregates.get(node.name, ("", None))
+    is_sum = kind == "sum" and course(node, statement).direction is Direction.UNKNOWN
+    return _KINDS.get(kind.partition(":")[0]) if kind != "sum" or is_sum else None
+
+
+def columns_by_direction(statement: Statement) -> dict[str, Direction]:
+    """Return the direction of each column of the rows of a job with EARLY."""
+    part = grouped(statement)
+    return {name: course(expr, part).direction for name, expr in part.plan.outputs}

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from elfmesh.ql import parse
+from elfmesh.ql.plan.directions import Direction
+from elfmesh.ql.plan.early import columns_by_direction
+from tests.ql.refusals import refusing
+
+JOB = "CREATE JOB a.b EVERY '5 s' EARLY '250 ms' AS\n"
+GROUPED = f"{JOB}SELECT k FROM log GROUP BY k HAVING "
+RISING = "rising conditions"
+
+test_a_statement_that_is_not_monotone_is_refused_where_it_is_not = refusing(
+    (f"{JOB}SELECT k, count(*) FROM log GROUP BY k LIMIT 5", 2, 40, "LIMIT may drop a row", "Leave it out"),
+    (f"{JOB}SELECT k FROM log GROUP BY k OFFSET 5", 2, 30, "OFFSET may drop a row", "Leave it out"),
+    (f"{JOB}SELECT k, rank() OVER (ORDER BY k) FROM log GROUP BY k", 2, 18, "OVER compares", "reads this"),
+    (f"{GROUPED}avg(x) > 3", 2, 37, "avg may rise and fall", "in the reader"),
+    (f"{GROUPED}count(*) < 3", 2, 37, "may make this condition false", RISING),
+    (f"{GROUPED}count(*) > 1 AND NOT max(x) > 3", 2, 58, "may make this condition false", RISING),
+    (f"{GROUPED}sum(x) > 3", 2, 37, "sum(x) falls if x is negative", "sum(abs(x))"),
+    (f"{GROUPED}median(x) > 3", 2, 37, "a percentile", "count_if(x > 5)"),
+    (f"{GROUPED}approx_percentile(x, 0.5) > 3", 2, 37, "approximate percentile", "count_if(x > 5)"),
+    (f"{GROUPED}stddev(x) > 3", 2, 37, "a variance", RISING),
+    (f"{GROUPED}first(x) > 3", 2, 37, "the first value", RISING),
+    (f"{GROUPED}last(x) > 3", 2, 37, "the last value", RISING),
+    (f"{GROUPED}coalesce(max(x), 0) > 3", 2, 37, "may become false again", RISING),
+    (f"{GROUPED}count(*) * 3000000 > 3", 2, 37, "may become false again", RISING),
+    (f"{JOB}SELECT a.k FROM log a JOIN log2 b ON a.k = b.k", 2, 28, "a join of streams", "a TABLE of"),
+    (f"{JOB}SELECT k FROM log UNION ALL SELECT k FROM log2", 2, 8, "several queries", "one job for each"),
+    (f"{JOB}SELECT k FROM (SELECT k FROM log GROUP BY k) t", 2, 23, "of a subquery", "Write one SELECT"),
+    (f"{JOB}SELECT k FROM shop.hot", 1, 28, "a job that reads results", "in the job that is read"),
+    (
+        f"{JOB}SELECT l.n FROM log JOIN lookup.hosts l ON log.h = l.h", 1, 28,
+        "the file of the lookup table hosts may change", "Write TABLE hosts (...)",
+    ),
+    (
+        "CREATE JOB a.b EARLY '1 s' AS SELECT k FROM log GROUP BY SESSION(ts, INTERVAL '5' SECOND), k",
+        1, 58, "may join two sessions", "TUMBLE or HOP",
+    ),
+    ("CREATE JOB a.b EVERY '5 s' EARLY '1 ms' AS SELECT k FROM log", 1, 34, "at least 50 ms", "250 ms"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "having",
+    [
+        "count(*) >= 3",
+        "3 < count(x)",
+        "count_if(x = 1) > 3",
+        "count(DISTINCT x) > 3",
+        "NOT count(*) < 3",
+        "max(x) > 3",
+        "min(x) <= 3",
+        "bool_or(x = 1)",
+        "NOT bool_and(x = 1)",
+        "max(x) > min(x)",
+        "sum(length(x)) > 3",
+        "sum(abs(x)) > 3",
+        "sum(CASE WHEN x = 1 THEN 2 ELSE 0 END) > 3",
+        "size(collect_set(x)) > 3",
+        "approx_count_distinct(x) > 3",
+        "count(*) * 2 + count(x) - 1 > 3",
+        "-min(x) > 3",
+        "floor(count(*) / 3) > 3",
+        "coalesce(sum(abs(x)), 0) > 3",
+        "k LIKE 'a%' AND count(*) > 3 OR max(x) > 5",
+        "window_end > TIMESTAMP '2020-01-01'",
+    ],
+)
+def test_a_rising_condition_is_accepted(having: str) -> None:
+    job = parse(GROUPED + having).job
+    assert job is not None
+    assert job.early_us == 250_000
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ts, msg FROM log WHERE level = 'ERROR' ORDER BY ts",
+        "SELECT DISTINCT k FROM log",
+        "SELECT count(*) FROM log GROUP BY HOP(ts, INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
+    ],
+)
+def test_a_monotone_statement_is_accepted(query: str) -> None:
+    assert parse(JOB + query if "HOP" not in query else JOB.replace("EVERY '5 s' ", "") + query).job
+
+
+def test_a_table_of_the_text_may_be_joined() -> None:
+    text = JOB.replace(" AS", " TABLE hosts (h STRING, n STRING) AS")
+    parse(f"{text}SELECT l.n FROM log JOIN lookup.hosts l ON log.h = l.h GROUP BY l.n HAVING count(*) > 3")
+
+
+def test_columns_are_stable_or_growing_or_change() -> None:
+    statement = parse(f"{JOB}SELECT k, window_start, count(*) AS n, avg(x) AS m, min(x) FROM log GROUP BY k")
+    assert list(columns_by_direction(statement).values()) == [
+        Direction.CONSTANT,
+        Direction.CONSTANT,
+        Direction.RISING,
+        Direction.UNKNOWN,
+        Direction.FALLING,
+    ]
