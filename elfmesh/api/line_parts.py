@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-Place = tuple[int, int, int]
-"""Interval, revision and part of a line."""
+OPEN_STATES = ("TENTATIVE", "EARLY")
+"""States of lines that other lines of the same interval may follow."""
+
+Place = tuple[int, int, int, bool]
+"""Interval, revision and part of a line, and whether it has early rows."""
 
 
 def place_of(found: dict[str, Any]) -> Place:
-    return int(found["interval"]["index"]), int(found.get("rev", 1)), int(found.get("part", 1))
+    index, is_early = int(found["interval"]["index"]), found.get("state") == "EARLY"
+    return index, int(found.get("rev", 1)), int(found.get("part", 1)), is_early
 
 
 def ends(found: dict[str, Any]) -> bool:
@@ -38,7 +42,8 @@ class Parts:
     def is_new(self, found: dict[str, Any]) -> bool:
         had, place = self._had, place_of(found)
         self._had = place
-        return had is None or place[:2] != had[:2] or place[2] > had[2] or "part" not in found
+        same = had is not None and (*place[:2], place[3]) == (*had[:2], had[3])
+        return not same or had is None or place[2] > had[2] or "part" not in found
 
 
 class Joiner:
@@ -50,7 +55,7 @@ class Joiner:
 
     def add(self, found: dict[str, Any]) -> dict[str, Any] | None:
         """Add a line. Returns the record that it completes, or None if more lines follow."""
-        index, rev, part = place = place_of(found)
+        index, rev, part, is_early = place = place_of(found)
         last = ends(found)
         for name in ("part", "parts"):
             found.pop(name, None)
@@ -60,7 +65,7 @@ class Joiner:
             self._held["rows"].extend(found["rows"])
         else:
             self._held = None
-        self._next = (index, rev, part + 1)
+        self._next = (index, rev, part + 1, is_early)
         if not last:
             return None
         complete, self._held = self._held, None

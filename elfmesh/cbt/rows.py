@@ -109,12 +109,20 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
 
     Cost: one pass over all key bytes, one over each state column.
     """
+    return combine_numbered(blocks, types)[0]
+
+
+def combine_numbered(blocks: Sequence[Rows], types: Types | None = None) -> tuple[Rows, list[np.ndarray]]:
+    """As `combine`, and return for each block the rows of the result to which its rows belong.
+
+    Rows of the result are in the order in which their keys occur first.
+    """
     layout = blocks[0].layout
     if types is None:
         types = blocks[0].types
         for block in blocks[1:]:
             types = layout.unify(types, block.types)
-    blocks = [block.promote(types) for block in blocks if block.count] or [blocks[0].promote(types)]
+    blocks = [block.promote(types) for block in blocks]
     form = form_of(blocks[0].keys)
     for block in blocks[1:]:
         form = unify_forms(form, form_of(block.keys), layout.keys)
@@ -126,7 +134,18 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
         for block, own in zip(blocks, ids, strict=True):
             accumulator.merge(block.states[place], own, table.rows)
         states.append(accumulator.freeze(table.rows))
-    return Rows(layout, table.rows, decode(table.keys(), form), tuple(states))
+    return Rows(layout, table.rows, decode(table.keys(), form), tuple(states)), ids
+
+
+def within_groups(rows: Rows, groups: Rows) -> np.ndarray:
+    """Return the places of the rows whose first keys are the keys of one of the groups."""
+    names = groups.layout.keys
+    own = rows.keys[: len(names)]
+    form = unify_forms(form_of(groups.keys), form_of(own), names)
+    table = kernel.active.table(TABLE_SEED)
+    table.upsert(encode(groups.keys, form, groups.count))
+    known = table.rows
+    return np.flatnonzero(table.upsert(encode(own, form, rows.count)) < known)
 
 
 def subtract_rows(whole: Rows, part: Rows) -> Rows:

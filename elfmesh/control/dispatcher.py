@@ -33,6 +33,7 @@ from elfmesh.control.protocol import messages_succession as succession
 from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages import pack
+from elfmesh.control.protocol.messages_early import Early
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.requests import WAITS, Requests
@@ -151,6 +152,7 @@ class Dispatcher:
             ctl.RosterAck: lambda sender, message, payload: term(message).activation.on_roster_ack(message),
             ctl.Waiting: lambda sender, message, payload: term(message).members.on_waiting(message),
             ctl.Rate: self._on_rate,
+            Early: lambda sender, message, payload: term(message).early.on_early(sender, message, payload),
             parts.PartFault: self._on_part_fault,
             parts.Part: self._on_part,
             ctl.Report: self._on_report,
@@ -229,7 +231,9 @@ class Dispatcher:
 
     # -- for masters -----------------------------------------------------------------------------------
 
-    def _term(self, message: ctl.Announced | ctl.RosterAck | ctl.Waiting | parts.PartFault) -> MasterTerm:
+    def _term(
+        self, message: ctl.Announced | ctl.RosterAck | ctl.Waiting | parts.PartFault | Early
+    ) -> MasterTerm:
         return self._masters[message.job].term  # the fence has checked that this agent leads the job
 
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:

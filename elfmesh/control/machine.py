@@ -36,6 +36,8 @@ from elfmesh.control.programs import beside
 from elfmesh.control.protocol.events import (
     ClientGone,
     ClientRequest,
+    EarlyMerged,
+    EarlyReported,
     Finalised,
     Left,
     LocalStreams,
@@ -260,6 +262,12 @@ class Control:
             case Revised():
                 if event.job in members:
                     members[event.job].revised(event)
+            case EarlyReported():
+                if event.job in members:
+                    members[event.job].early.reported(event)
+            case EarlyMerged():
+                if event.job in masters and masters[event.job].term.epoch == event.epoch:
+                    masters[event.job].term.early.merged(event)
             case WorkerReport():
                 if event.job in members:
                     members[event.job].report(event)

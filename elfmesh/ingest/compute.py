@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,10 +23,13 @@ from elfmesh.cbt import (
     merge_known,
     merged_parts,
 )
+from elfmesh.control.jobs.early_rows import withdrawn_rows
 from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, packed_partials, table_to_ipc
 from elfmesh.control.jobs.row_pages import RowLimits, packed
-from elfmesh.control.protocol.events import Finalise, Finalised
+from elfmesh.control.protocol.events import EarlyMerged, Finalise, Finalised, MergeEarly
+from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.job_rows import latest_tables, result_block
 from elfmesh.ingest.memory import give_back
 from elfmesh.ingest.worker.worker import JobWorker
@@ -78,6 +82,7 @@ class PartialCompute:
         self._lock = threading.Lock()  # guards _queries
         self._queries: OrderedDict[tuple[bytes, str, int], ql.Query] = OrderedDict()
         self._known = KnownPartials()
+        self._early = EarlyTables()
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
         """Return the partial of each partition. Raises PartialTooLarge if receivers would refuse one."""
@@ -101,9 +106,16 @@ class PartialCompute:
             table, contents, counts = self._derived(effect)
         else:
             table, contents = self._merged(effect)
+        withdrawn: list[dict[str, Any]] = []
+        if effect.early:
+            withdrawn = withdrawn_rows(effect.early, table, read_plan(effect.manifest.text).stable)
         rows, pages = self._packed(effect, table, contents)
         about = (effect.job, effect.epoch, effect.interval, rows)
-        return Finalised(*about, rev=effect.rev, counts=counts, pages=pages)
+        return Finalised(*about, rev=effect.rev, counts=counts, pages=pages, withdrawn=tuple(withdrawn))
+
+    def merged_early(self, effect: MergeEarly) -> EarlyMerged:
+        """Return the early rows that a member's states complete."""
+        return self._early.merged(effect)
 
     def finalise(self, effect: Finalise) -> bytes:
         return table_to_ipc(self._merged(effect)[0])

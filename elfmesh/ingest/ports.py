@@ -25,6 +25,10 @@ class Workers(Protocol):
 
     def resume_job(self, job: bytes) -> None: ...
 
+    def share_early(self, job: bytes, members: int) -> None:
+        """Share the thresholds of a job's early rows among this number of members."""
+        ...
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         """Release closed intervals below `stop`, and revisions up to `received`, which are counted."""
         ...

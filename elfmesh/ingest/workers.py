@@ -101,6 +101,7 @@ class WorkerHost:
         self._member = member
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
+        self._early_members: dict[bytes, int] = {}
         self._closing = False
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
@@ -155,6 +156,11 @@ class WorkerHost:
 
     def resume_job(self, job: bytes) -> None:
         self._task_queue.command(job, partial(self._hold, job, "control", False))
+
+    def share_early(self, job: bytes, members: int) -> None:
+        self._early_members[job] = members
+        if (known := self._jobs.get(job)) is not None:
+            known.early_members = members
 
     def release(self, job: bytes, stop: int, received: int) -> None:
         if not self._task_queue.busy(job):
@@ -245,6 +251,7 @@ class WorkerHost:
             self._leave(job.home if job is not None else manifest.qualified)
             return
         self._jobs[manifest.job_id] = job
+        job.early_members = self._early_members.get(manifest.job_id, 1)
         if begin is not None:
             await self._writer.write([begin])
         for reason in sorted(held - {"memory", MOVING}):
@@ -260,6 +267,7 @@ class WorkerHost:
         if job is not None and job.manifest.incarnation == effect.incarnation:
             await self._drop(effect.job)
             log.info("job %s has ended", job.manifest.qualified)
+        self._early_members.pop(effect.job, None)
         forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
         await self._writer.write([forgotten])
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from elfmesh.ql.engine.open_groups import left_out
     from elfmesh.ql.engine.query import Prepared
     from elfmesh.ql.engine.whole import Query
+    from elfmesh.ql.plan.early import growing_columns, stable_columns
     from elfmesh.ql.plan.relation import joined_inputs
     from elfmesh.ql.plan.statement import (
         LOOKED_UP,
@@ -35,6 +36,7 @@ else:
             "engine.query": "Prepared",
             "plan.relation": "joined_inputs",
             "engine.open_groups": "left_out",
+            "plan.early": "growing_columns stable_columns",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
             "values.times": "to_timestamp_us",
             "engine.whole": "Query",
@@ -56,11 +58,13 @@ __all__ = [
     "compare",
     "declare",
     "expand",
+    "growing_columns",
     "job_read",
     "joined_inputs",
     "left_out",
     "parse",
     "parse_many",
     "same_records",
+    "stable_columns",
     "to_timestamp_us",
-]  # fmt: skip
+]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from elfmesh.cbt import Content
 
 log = logging.getLogger("elf.agent")
-Request = MergeRequest | ctl.Finalise
+Request = MergeRequest | ctl.Finalise | ctl.MergeEarly
 LANES = ("compute", "bulk")
 BULK_BYTES = 256 << 10
 """Minimum payload of a large request. Its job has many keys, and other jobs must not wait for its merge."""
@@ -61,6 +61,8 @@ class Compute(Protocol):
     def merge(self, parts: tuple[bytes, ...]) -> bytes: ...
 
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised: ...
+
+    def merged_early(self, effect: ctl.MergeEarly) -> ctl.EarlyMerged: ...
 
 
 class HeavyWork:
@@ -124,7 +126,14 @@ class HeavyWork:
 
     def _outcome(self, request: Request) -> Event:
         began_s = self._cpu_s()
-        outcome = self._merged(request) if isinstance(request, MergeRequest) else self._timed(request)
+        outcome: Event
+        match request:
+            case MergeRequest():
+                outcome = self._merged(request)
+            case ctl.MergeEarly():
+                outcome = self._merged_early(request)
+            case _:
+                outcome = self._timed(request)
         self._remember(_kind_of(request), self._cpu_s() - began_s)
         return outcome
 
@@ -176,6 +185,14 @@ class HeavyWork:
         except Exception as error:  # as above
             return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
 
+    def _merged_early(self, effect: ctl.MergeEarly) -> ctl.EarlyMerged:
+        try:
+            with self._guard.making(_early_of(effect), effect.interval):
+                return self._compute.merged_early(effect)
+        except Exception as error:  # as above
+            fault = self._peers_fault("early", error)
+            return ctl.EarlyMerged(effect.job, effect.epoch, effect.interval, error=fault)
+
     def _peers_fault(self, what: str, error: Exception) -> str:
         self._counters[f"{what}_failed"] += 1
         if not isinstance(error, ElfError):
@@ -192,6 +209,10 @@ def _partials_of(request: MergeRequest) -> str:
     return f"the partials of tree {request.tree.hex()}"
 
 
+def _early_of(effect: ctl.MergeEarly) -> str:
+    return f"the early rows of {effect.manifest.qualified} version {effect.manifest.version}"
+
+
 def _rows_of(effect: ctl.Finalise) -> str:
     """Name of an interval's rows for the crash guard. The rows of another version are tried again."""
     manifest = effect.manifest
@@ -202,5 +223,7 @@ def _rows_of(effect: ctl.Finalise) -> str:
 def _bytes_of(request: Request) -> int:
     if isinstance(request, MergeRequest):
         return sum(map(len, request.parts))
+    if isinstance(request, ctl.MergeEarly):
+        return len(request.payload)
     read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)
     return read + sum(len(part) for partition in request.parts for part in partition)

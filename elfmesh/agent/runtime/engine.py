@@ -72,6 +72,9 @@ class LateCompute:
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         return self._compute.finalised(effect)
 
+    def merged_early(self, effect: ctl.MergeEarly) -> ctl.EarlyMerged:
+        return self._compute.merged_early(effect)
+
     @property
     def _compute(self) -> PartialCompute:
         if self._made is None:
@@ -118,6 +121,9 @@ class LateWorkers:
     def resume_job(self, job: bytes) -> None:
         if self._host is not None:
             self._host.resume_job(job)
+
+    def share_early(self, job: bytes, members: int) -> None:
+        self._made.share_early(job, members)
 
     def release(self, job: bytes, stop: int, received: int) -> None:
         if self._host is not None:

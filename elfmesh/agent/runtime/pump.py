@@ -232,7 +232,7 @@ class Pump:
         match effect:
             case Send():
                 self._send(effect)
-            case MergeRequest() | ctl.Finalise():
+            case MergeRequest() | ctl.Finalise() | ctl.MergeEarly():
                 self._heavy.ask(effect)
             case ctl.Recompute():
                 self._spawn(self._answer("verify", partial(self._recheck, effect)))
@@ -254,6 +254,8 @@ class Pump:
                 self.workers.pause_job(effect.job)
             case ctl.ResumeWorker():
                 self.workers.resume_job(effect.job)
+            case ctl.EarlyMembers():
+                self.workers.share_early(effect.job, effect.members)
             case ctl.ReleaseWorker():
                 self.workers.release(effect.job, effect.stop, effect.received)
             case ctl.Left():

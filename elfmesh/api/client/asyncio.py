@@ -19,7 +19,7 @@ from elfmesh.api.client.client import REVISION, TIMEOUT_S, Client
 from elfmesh.api.client.client_base import api_name, error_from, job_path, parse_json, request_of, unreachable
 from elfmesh.api.client.unix_socket import HOST, PREFIX, socket_path
 from elfmesh.api.identity.credentials import Credentials, default_credentials
-from elfmesh.api.line_parts import whole
+from elfmesh.api.line_parts import OPEN_STATES, whole
 
 if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
@@ -107,7 +107,7 @@ class AsyncClient:
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield the records of a job, oldest first; with `follow`, without end.
 
-        `state` is "final" or "all", as in `Client.results`.
+        `state` is "final", "all" or "early", as in `Client.results`.
         """
         revision = 0
         while True:
@@ -116,10 +116,10 @@ class AsyncClient:
                 job, start=start, wait_s=wait_s, state=state, revision=revision, creator=creator
             )
             for interval in page:
-                if interval["state"] != "TENTATIVE":
+                if interval["state"] not in OPEN_STATES:
                     start = interval["interval"]["index"] + 1
                 yield interval
-            if not follow and (not page or page[-1]["state"] == "TENTATIVE"):
+            if not follow and (not page or page[-1]["state"] in OPEN_STATES):
                 return
 
     async def page(

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from elfmesh.api.client.client_base import job_path, request_of
 from elfmesh.api.client.connection import ClientConnection
 from elfmesh.api.identity.credentials import Credentials, default_credentials
-from elfmesh.api.line_parts import Parts, ends, place_of, whole
+from elfmesh.api.line_parts import OPEN_STATES, Parts, ends, place_of, whole
 from elfmesh.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -289,7 +289,8 @@ class Client:
             follow: continue with new intervals without end; reconnects when the agent returns.
             start: index of the first interval; default: the oldest that is kept.
             limit: maximum number of records.
-            state: "final", or "all", which includes every tentative revision of open intervals.
+            state: "final"; "all", which includes every tentative revision of open intervals; or "early",
+                which includes the early rows of open windows.
             rows: whether records contain their rows.
         """
         lines = self.lines(job, follow=follow, start=start, limit=limit, state=state, rows=rows)
@@ -317,8 +318,8 @@ class Client:
                     got = received = True
                     found, retry_until = json.loads(line), 0.0
                     last, following = ends(found), place_of(found)[0] + 1
-                    # a tentative record is followed by others
-                    if last and not (follow and found.get("state") == "TENTATIVE"):
+                    # other lines of the interval follow
+                    if last and not (follow and found.get("state") in OPEN_STATES):
                         start = following if start is None else max(start, following)
                     left = left - 1 if last and left is not None else left
                     if had.is_new(found):

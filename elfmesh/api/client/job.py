@@ -28,6 +28,7 @@ from elfmesh.api.client.client_base import API, api_address
 from elfmesh.api.client.job_leading import AGAIN_S, Leading
 from elfmesh.api.client.job_values import (
     Delivery,
+    EarlyResult,
     Message,
     NotMaster,
     Result,
@@ -101,6 +102,9 @@ class Job:
 
     async def on_result(self, result: Result) -> None:
         """Called on the master side for each closed interval, in order, at least once each."""
+
+    async def on_early(self, result: EarlyResult) -> None:
+        """Called on the master side for rows of open windows, if the job has EARLY; at least once each."""
 
     async def on_timer(self) -> None:
         """Called every `timer` in all processes; see `is_master`."""
@@ -305,8 +309,9 @@ class Job:
                 handle=self._handle,
                 role=self._appoint,
             )
-            follows = type(self).on_result is not Job.on_result
-            self._leading = Leading(self, client, self._attachment, follows=follows)
+            early = type(self).on_early is not Job.on_early
+            follows = early or type(self).on_result is not Job.on_result
+            self._leading = Leading(self, client, self._attachment, follows=follows, early=early)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     begun = asyncio.Event()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.attachment import Attachment
-from elfmesh.api.client.job_values import NotMaster, Result, result_of
+from elfmesh.api.client.job_values import EarlyResult, NotMaster, Result, early_of, result_of
 from elfmesh.control.protocol import program_frames
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable
@@ -42,6 +42,10 @@ class Side(Protocol):
         """Called for each closed interval."""
         ...
 
+    async def on_early(self, result: EarlyResult) -> None:
+        """Called for rows of open windows."""
+        ...
+
 
 class Leading:
     """Runs the master side of a program in one process.
@@ -51,9 +55,13 @@ class Leading:
         client: client of the agent's API.
         attached: attachment through which positions are reported to the agent.
         follows: whether the program wants results.
+        early: whether it also wants the early rows of open windows.
     """
 
-    def __init__(self, side: Side, client: AsyncClient, attached: Attachment, *, follows: bool) -> None:
+    def __init__(
+        self, side: Side, client: AsyncClient, attached: Attachment, *, follows: bool, early: bool = False
+    ) -> None:
+        self._state, self._revision = "early" if early else "final", 0
         self._side, self._client, self._attached, self._follows = side, client, attached, follows
         self.role = program_frames.Role(False, 0, "")
         self._appointed = asyncio.Event()
@@ -97,8 +105,13 @@ class Leading:
         kept, _, index = self.role.place.text.rpartition(":")
         start = int(index) + 1 if index and kept == incarnation else None
         try:
-            page, _ = await self._client.page(
-                self._side.name, start=start, wait_s=FOLLOW_S, creator=self._side.creator
+            page, revision = await self._client.page(
+                self._side.name,
+                start=start,
+                wait_s=FOLLOW_S,
+                state=self._state,
+                revision=self._revision,
+                creator=self._side.creator,
             )
             offsets = await self._client.offsets(self._side.name, creator=self._side.creator)
             held = read_reply(ResultOffsets, offsets)
@@ -113,15 +126,31 @@ class Leading:
             log.warning("results of %s up to interval %d are no longer kept", self._side.name, held.expired)
         for each in page:
             place = self.role.place  # a successor may have come further while this result is handled
-            if not self._leads(term) or not await self._handle_result(result_of(each)):
-                break
+            if not self._leads(term):
+                return incarnation
+            if each["state"] == "EARLY":
+                if not await self._handle_early(each):
+                    return incarnation
+                continue
+            if not await self._handle_result(result_of(each)):
+                return incarnation
             text = f"{incarnation}:{each['interval']['index']}"
             reached = program_frames.ResultPosition(max(term, place.term), place.count + 1, text)
             self.role = msgspec.structs.replace(self.role, place=max(reached, self.role.place))
             await self._attached.reached(reached)
+        self._revision = revision
         if not page and start is None:
             await asyncio.sleep(AGAIN_S)
         return incarnation
+
+    async def _handle_early(self, line: dict[str, Any]) -> bool:
+        try:
+            await self._side.on_early(early_of(line))
+        except (NotMaster, Unreachable) as error:
+            log.warning("early rows of %s are handled again: %s", self._side.name, error)
+            await asyncio.sleep(AGAIN_S)
+            return False
+        return True
 
     async def _handle_result(self, result: Result) -> bool:
         try:

@@ -58,6 +58,27 @@ class Result(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
 
+class EarlyResult(msgspec.Struct, frozen=True):
+    """Rows of an open window that further records do not remove.
+
+    Attributes:
+        index: number of the interval.
+        start, end: range of event time.
+        rows: the new rows. A program may receive a row again; equal `index` and row mean the same row.
+        growing: columns whose values are lower bounds.
+        agents: names of the agents that the rows count.
+        version: version of the job that computed them.
+    """
+
+    index: int
+    start: str | None
+    end: str | None
+    rows: list[dict[str, Any]]
+    growing: list[str]
+    agents: list[str]
+    version: int
+
+
 class Delivery(msgspec.Struct, frozen=True):
     """Result of a multicast: `acknowledged` programs of `expected` agents have handled it."""
 
@@ -78,6 +99,13 @@ def result_of(each: dict[str, Any]) -> Result:
         each["version"],
         each["counts"],
     )
+
+
+def early_of(each: dict[str, Any]) -> EarlyResult:
+    """Convert an EARLY line of the API's JSON to an `EarlyResult`."""
+    interval, agents = each["interval"], each["agents"]["from"]
+    about = (interval["index"], interval["start"], interval["end"], each["rows"], each["growing"])
+    return EarlyResult(*about, agents, each["version"])
 
 
 def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]]) -> list[bytes]:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import click
 
 from elfmesh.api.client.client import Client
-from elfmesh.api.line_parts import ends, place_of
+from elfmesh.api.line_parts import OPEN_STATES, ends, place_of
 from elfmesh.cli.common import (
     api_option,
     csv_line,
@@ -32,6 +32,7 @@ from elfmesh.cli.jobs.chart import Chart
 from elfmesh.cli.jobs.result_range import first_of_last, interval_from, parse_time
 from elfmesh.local.row_formats import row_format
 
+_NOTED = ("reason", "withdrawn", "growing")
 HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")
 
 
@@ -54,6 +55,9 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
     show_default=True,
     help=("Print only final records, or also tentative records of open intervals and every revision."),
 )
+@click.option(
+    "--early", is_flag=True, help="Also print the early rows of open windows, if the job has EARLY."
+)
 @click.option("--chart", is_flag=True, help="Draw a chart over time, and the newest rows as bars.")
 @click.option("--column", metavar="NAME", help="Column to draw. [default: the last numeric column]")
 @rows_output_option
@@ -67,6 +71,7 @@ def results_command(
     since: str | None,
     until: str | None,
     state: str,
+    early: bool,
     chart: bool,
     column: str | None,
     output: str,
@@ -78,6 +83,8 @@ def results_command(
     """
     if sum(each is not None for each in (start, last, since)) > 1:
         raise click.UsageError("--from, --last and --since exclude each other")
+    if early and (chart or state == "all" or output == "csv"):
+        raise click.UsageError("--early excludes --state all, --chart and -o csv")
     if (chart and output != "table") or (column and not chart):
         raise click.UsageError("--column needs --chart, and --chart needs the table format")
     with contextlib.ExitStack() as stack:
@@ -93,7 +100,7 @@ def results_command(
             start = interval_from(client, job, parse_time(since, now, "--since"))
         elif last is not None:
             start = first_of_last(client, job, last)
-        lines = client.lines(job, follow=follow, start=start, limit=limit, state=state)
+        lines = client.lines(job, follow=follow, start=start, limit=limit, state="early" if early else state)
         if isinstance(stop, int):
             lines = itertools.takewhile(lambda line: place_of(json.loads(line))[0] < stop, lines)
         _show(printer, lines, job, follow, start, limit, quiet=output != "table")
@@ -145,7 +152,7 @@ class _Table:
     def show(self, line: bytes) -> None:
         found = _parse(line)
         interval, agents = found["interval"], found["agents"]
-        counts = {key: value for key, value in found["counts"].items() if value}
+        counts = {key: value for key, value in found.get("counts", {}).items() if value}
         heading = (
             f"interval {interval['index']}  {interval['start'] or ''} .. {interval['end'] or ''}  "
             f"{found['state']}{_revision(found)}  {agents['in']}/{agents['expected']} agents  "
@@ -153,7 +160,8 @@ class _Table:
         )
         if found.get("part", 1) == 1:
             click.secho(heading, bold=True)
-            for name, text in (("missing", agents["missing"]), ("reason", found.get("reason"))):
+            noted = {"missing": agents.get("missing")} | {name: found.get(name) for name in _NOTED}
+            for name, text in noted.items():
                 if text:
                     click.secho(f"{name}: {text_of(text)}", fg="yellow")
         rows = found["rows"]
@@ -199,13 +207,13 @@ class _Rows:
     def show(self, line: bytes) -> None:
         found = _parse(line)
         interval = {f"interval_{name}": value for name, value in found["interval"].items()}
-        head = {name: (found | interval)[name] for name in self._names}
+        head = {name: (found | interval).get(name) for name in self._names}
         for row in found["rows"]:
             self._format.write([*(shown := {**head, **row})], [[*shown.values()]])
 
 
 def _revision(found: dict[str, Any]) -> str:
-    return f" rev {found['rev']}" if found["rev"] > 1 or found["state"] == "TENTATIVE" else ""
+    return f" rev {found['rev']}" if found["rev"] > 1 or found["state"] in OPEN_STATES else ""
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from elfmesh.control.closing.early_lines import EarlyLines
 from elfmesh.control.closing.latency_stats import LatencyStats
 from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.closing.outcomes import Lacking
@@ -36,6 +37,7 @@ class ClosingTerm:
         lacking: members that are missing from the decided intervals.
         open_groups: groups that are open between two intervals.
         tentative: tentative records of open intervals.
+        early: early rows of open intervals.
         latency_stats: durations of the newest intervals.
     """
 
@@ -55,4 +57,5 @@ class ClosingTerm:
         self.lacking = Lacking(self.start)
         self.open_groups = OpenGroups(self.stages)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)
+        self.early = EarlyLines(plan, self.epoch, self.tentative, leader.shown)
         self.latency_stats = LatencyStats(context)

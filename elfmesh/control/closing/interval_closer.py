@@ -42,6 +42,7 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 
 from msgspec.structs import replace
@@ -121,6 +122,7 @@ class Closer:
             closing.record = replace(closing.record, counts=counts_dict(event.counts))
         if problem := groups.made(closing, event):
             self.errors.append(f"interval {interval}: {problem}")
+        closing.record = self._term.early.judged(closing.record, None if problem else event.withdrawn)
         self._term.leader.keep_pages(interval, () if problem else event.pages)
         self.publish()
         if groups.at(interval):
@@ -144,6 +146,7 @@ class Closer:
             done = self._closing.popleft()
             self.latency_stats.closed(done.record.index)
             self.tentative.drop_below(done.record.index + 1)
+            self._term.early.drop_below(done.record.index + 1)
         self.advance()
 
     def advance(self) -> None:
@@ -179,6 +182,10 @@ class Closer:
         lacking.decided(index, index + 1, bits_of(record.absent))
         lacking.revised(index, record.revs)
         rows = None if order else b""
+        if order:
+            order = dataclasses.replace(order, early=self._term.early.rows_of(record))
+        else:
+            record = self._term.early.judged(record, None)
         self._closing.append(Closing(self._term.open_groups.skipped(record), rows))
         if order:
             self._term.context.emit(order)
@@ -190,3 +197,4 @@ class Closer:
         self.frozen = True
         self._closing.clear()
         self.tentative.clear()
+        self._term.early.clear()

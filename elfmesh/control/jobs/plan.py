@@ -50,6 +50,9 @@ class JobPlan:
         spans: word of the window whose groups span intervals, SESSION; an interval's rows are the groups that
             ended in it. Otherwise "".
         lateness_us: delay of an agent's watermark behind the newest record that it has read.
+        early_us: period of early rows; None: there are none.
+        stable: columns of early rows that do not change later.
+        growing: columns of early rows that are lower bounds.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -67,6 +70,9 @@ class JobPlan:
     columns: tuple[str, ...] = ()
     functions: bool = False
     lateness_us: int = 0
+    early_us: int | None = None
+    stable: tuple[str, ...] = ()
+    growing: tuple[str, ...] = ()
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -164,6 +170,9 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
         spans=window.kind.upper() if statement.spans_intervals else "",
         lateness_us=job.lateness_us,
+        early_us=job.early_us,
+        stable=ql.stable_columns(statement) if job.early_us is not None else (),
+        growing=ql.growing_columns(statement) if job.early_us is not None else (),
     )
     return job, plan
 

@@ -62,8 +62,11 @@ FIRST = -(2**62)
 
 NOT_COUNTED = (0,) * len(BUCKETS)
 
-State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
-"""State of a record; all but the first are terminal."""
+State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED", "EARLY"]
+"""State of a record: terminal except TENTATIVE and EARLY, which is in no log."""
+
+LOSSES = ("late_dropped", "expired", "source_gap", "shed", "spool_overflow", "function_error")
+"""Buckets that make a record unclean: its rows may depend on when and where its records were read."""
 
 LOST = "lost"
 """Prefix of the reason of a record that replaces lost records."""
@@ -105,6 +108,12 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         before: index of the previous record in the job's log, so that a reader notices a missing record.
             None: the record is the first one, or of an earlier release.
         reason: why there is no result; "" if there is one.
+        clean: False if a record that was read is not clean, or an early row is withdrawn; see `is_clean`.
+        early: of a job with EARLY, unless the record is clean: the early rows `emitted` in
+            `epoch`. Early rows of another epoch are not compared.
+        withdrawn: early rows of this epoch that are not among the rows, by their stable columns.
+        counted: names of the agents that the rows of an EARLY line count.
+        growing: columns of an EARLY line that are lower bounds.
     """
 
     job: str
@@ -127,6 +136,17 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     open: bytes = b""
     before: int | None = None
     reason: str = ""
+    clean: bool = True
+    early: dict[str, int] = {}
+    withdrawn: list[dict[str, Any]] = []
+    counted: list[str] = []
+    growing: list[str] = []
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether another run over the same logs has the same rows, if its record is clean too."""
+        losses = any(self.counts.get(name) for name in LOSSES)
+        return self.clean and self.state == "FINAL" and self.completeness == 1.0 and not losses
 
     @property
     def lost(self) -> bool:
@@ -211,9 +231,21 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
         for name in BUCKETS
         if name in BUCKETS_SHOWN or record.counts.get(name)
     }
+    agents: dict[str, Any] = {"in": record.agents_in, "expected": record.agents_expected}
     interval = {"index": record.index, "start": iso_us(record.start_us), "end": iso_us(record.end_us)}
     if record.since is not None:
         interval["since"] = None if record.since <= FIRST else record.since
+    if record.state == "EARLY":
+        return {
+            "job": record.job,
+            "interval": interval,
+            "state": record.state,
+            "rev": record.rev,
+            "agents": agents | {"from": list(record.counted)},
+            "version": record.version,
+            "growing": list(record.growing),
+            "rows": rows_to_json(table),
+        }
     return {
         "job": record.job,
         "interval": interval,
@@ -221,14 +253,12 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
         "rev": record.rev,
         "completeness": record.completeness,
         "fidelity": record.fidelity,
-        "agents": {
-            "in": record.agents_in,
-            "expected": record.agents_expected,
-            "missing": list(record.missing),
-        },
+        "agents": agents | {"missing": list(record.missing)},
         "version": record.version,
         "counts": counts,
         **({"reason": record.reason} if record.reason else {}),
+        **({"clean": False, "early": dict(record.early)} if record.early else {}),
+        **({"withdrawn": list(record.withdrawn)} if record.withdrawn else {}),
         **({"part": part[0], "parts": part[1]} if part[1] > 1 else {}),
         "rows": rows_to_json(table),
     }

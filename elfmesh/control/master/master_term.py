@@ -19,6 +19,7 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.member_intervals import MemberIntervals
+from elfmesh.control.closing.shown import Shown
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
@@ -26,6 +27,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.deletion import Deletion, Ended
+from elfmesh.control.master.early import EarlyRows
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.members import JobMembers
 from elfmesh.control.master.ports import Lasting
@@ -83,8 +85,11 @@ class MasterTerm:
         self.replicas = Replicator(self)
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)
+        self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
-        self.result_service = ResultService(context, self, self.copy, self.closer.tentative, feed)
+        self.result_service = ResultService(
+            context, self, self.copy, Shown(closing.tentative, closing.early), feed
+        )
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch)
         self.rollouts = Rollouts(self)
         self.trees = JobTrees(self, closing.lacking)

@@ -29,7 +29,7 @@ from elfmesh.control.answers import (
     respond,
     seconds,
 )
-from elfmesh.control.closing.tentative import Tentative
+from elfmesh.control.closing.shown import Shown
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
@@ -72,7 +72,7 @@ class ResultService:
         context: the way out and the log.
         term: gives the terms as they are now.
         copy: this agent's copy of the results log.
-        tentative: the tentative records of the open intervals.
+        shown: the tentative records and early lines of the open intervals.
         feed: answers the jobs that read this one.
     """
 
@@ -81,14 +81,14 @@ class ResultService:
         context: Context,
         term: CurrentTerms,
         copy: LogCopy,
-        tentative: Tentative,
+        shown: Shown,
         feed: DownstreamFeed,
     ) -> None:
         self._context, self._term, self._copy = context, term, copy
         terms = term.terms
         self._job, self._incarnation = terms.manifest.job_id, terms.manifest.incarnation
         self._earlier = {each.incarnation: each for each in terms.earlier}
-        self._tentative, self.feed = tentative, feed
+        self._lines, self.feed = shown, feed
         self._waiters: dict[tuple[int, bytes], Waiter] = {}
 
     def ask(self, ask: Ask, body: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ class ResultService:
         latest = self._copy.latest
         revision = _revision(body)
         news = (latest is not None and after is not None and latest > after) or (
-            revision is not None and self._tentative.seq > revision
+            revision is not None and self._lines.seq > revision
         )
         news = news or (ask.verb == "feed" and after is not None and self.feed.until > after + 1)
         if wait <= 0 or after is None or news or self._full():
@@ -162,7 +162,7 @@ class ResultService:
             self._over(waiter.ask)
 
     def shown(self) -> None:
-        """There is a new tentative record: answer the long polls that wait for one."""
+        """There is a new tentative record or early line: answer the long polls that wait for one."""
         for waiter in [each for each in self._waiters.values() if each.revision is not None]:
             self._over(waiter.ask)
 
@@ -255,7 +255,7 @@ class ResultService:
             "incarnation": asked.get("incarnation", self._incarnation),
         }
         if ask.verb == "offsets":
-            seq = UNSET if _revision(asked) is None else self._tentative.seq
+            seq = UNSET if _revision(asked) is None else self._lines.seq
             reply = ResultOffsets(**held, earlier=tuple(self._earlier.values()) or UNSET, revision=seq)
             self._respond(ask, OK, reply)
         elif ask.verb == "schema":
@@ -284,28 +284,31 @@ class ResultService:
                 self._respond(ask, OK, held, page)
                 return
             if revision is not None:
-                page, revision = self._with_tentative(page, asked, following > latest, revision)
+                after = None if following <= latest else FIRST if read.latest is None else following
+                page, revision = self._with_lines(page, asked, after, revision)
             self._respond(ask, OK, ResultPage(**held, next=following, revision=revision), page)
 
-    def _with_tentative(
-        self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
+    def _with_lines(
+        self, page: bytes, asked: dict[str, Any], after: int | None, revision: int
     ) -> tuple[bytes, int]:
-        start = FIRST if asked.get("from") is None else int(asked["from"])
-        if not at_end:
+        """Add the lines of the intervals from `after` on; None: the page is not the last one of the log."""
+        if after is None:
             return page, revision
+        start = after if asked.get("from") is None else max(after, int(asked["from"]))
         left = _limit(asked) - count_frames(page)
-        found, goes_on = list(self._tentative.since(revision)), asked.get("revision") is not None
+        found = self._lines.since(revision, start, early=asked.get("state") == "early")
+        goes_on = asked.get("revision") is not None
         if not goes_on:  # a client without a cursor goes on by intervals
-            found.sort(key=lambda each: each[0].index)
-        for record, rows in found:
-            if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
+            found.sort(key=lambda each: each[1].index)
+        for number, record, rows in found:
+            if asked.get("to") is None or record.index <= int(asked["to"]):
                 frame = encode_frame(record, rows)
                 if left <= 0 or (page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX):
                     return page, revision
                 page += frame
                 left -= 1
-            revision = self._tentative.number(record.index) if goes_on else revision
-        return page, self._tentative.seq
+            revision = number if goes_on else revision
+        return page, self._lines.seq
 
     def _respond(self, ask: Ask, status: int, body: Body, payload: bytes = b"") -> None:
         respond(self._context, ask.origin, ask.token, status, body, payload)
@@ -330,5 +333,5 @@ def _limit(body: dict[str, Any]) -> int:
 
 
 def _revision(body: dict[str, Any]) -> int | None:
-    """The newest revision that a client of all states has, or None if it wants final records only."""
-    return int(body.get("revision") or 0) if body.get("state") == "all" else None
+    """The number of the last line that a client has, or None if it wants final records only."""
+    return int(body.get("revision") or 0) if body.get("state") in ("all", "early") else None

@@ -26,6 +26,7 @@ from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
+from elfmesh.control.member.early_sender import EarlySender
 from elfmesh.control.member.ledger import Ledger
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests
@@ -96,6 +97,7 @@ class Member:
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
         self.requests = RosterRequests(context, self)
+        self.early = EarlySender(context, self)
         for tree in manifest.trees:
             context.emit(Subscribe(tree))
         self.requests.begin()
@@ -156,6 +158,7 @@ class Member:
         self.master, self.terms = terms.master, terms
         self.epoch, self.version = terms.epoch, terms.version
         self.accounting.epoch = terms.epoch
+        self.early.on_roster(terms)
         self.ledger.on_roster(terms.given_in)
         had, entry = self.entry, self._entry_of(terms)
         joined = entry is not None and (had is None or had.number != entry.number)

@@ -14,6 +14,10 @@ from elfmesh.contribution import Contribution, replaced, within
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events_early import EarlyMembers as EarlyMembers
+from elfmesh.control.protocol.events_early import EarlyMerged as EarlyMerged
+from elfmesh.control.protocol.events_early import EarlyReported as EarlyReported
+from elfmesh.control.protocol.events_early import MergeEarly as MergeEarly
 from elfmesh.control.protocol.events_functions import FunctionsTried
 from elfmesh.control.protocol.events_programs import ProgramAttached as ProgramAttached
 from elfmesh.control.protocol.events_programs import ProgramGone as ProgramGone
@@ -277,8 +281,10 @@ INPUTS: tuple[type[Event], ...] = (
     ProgramGone,
     Sealed,
     Revised,
+    EarlyReported,
     WorkerReport,
     Finalised,
+    EarlyMerged,
     LogRead,
     LogDamaged,
     Recomputed,

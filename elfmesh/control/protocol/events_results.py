@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import ResultRecord
@@ -23,6 +24,7 @@ class Finalise(Effect):
         members: ids of the members that the interval expects, if groups of the query span intervals.
         inputs: (input, start, rows) of the results of other jobs: without `parts` the only input, with
             `parts` the side inputs.
+        early: the early rows of the interval, as Arrow IPC streams; the rows are compared with them.
     """
 
     job: bytes
@@ -35,6 +37,7 @@ class Finalise(Effect):
     completeness: float = 1.0
     inputs: tuple[tuple[str, int, bytes], ...] = ()
     members: tuple[str, ...] = ()
+    early: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Finalised(Event):
         late: number of records of groups that had ended.
         completeness: lowest completeness of the intervals that may have records of the ended groups.
         counts: counts of records, if there were `inputs`.
+        withdrawn: early rows that are not among the rows.
     """
 
     job: bytes
@@ -62,6 +66,7 @@ class Finalised(Event):
     pages: tuple[bytes, ...] = ()
     due_us: int = 0
     late: int = 0
+    withdrawn: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

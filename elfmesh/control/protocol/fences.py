@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from elfmesh.control.protocol import messages as ctl
+from elfmesh.control.protocol import messages_early as early
 from elfmesh.control.protocol import messages_parts as parts
 from elfmesh.control.protocol import messages_safety as safety
 from elfmesh.control.protocol import messages_succession as succession
@@ -68,6 +69,7 @@ FENCES: dict[type[Message], Fence] = {
     ctl.RosterAck: _fence(By.TERM, "job", "epoch"),
     ctl.Waiting: _fence(By.TERM, "job", "epoch"),
     ctl.Rate: _fence(By.TERM, "job", "epoch"),
+    early.Early: _fence(By.TERM, "job", "epoch"),
     parts.PartFault: _fence(By.TERM, "job", "epoch"),
     parts.Part: _fence(By.TERM, "job", "segment.epoch"),
     safety.KeptCopy: _fence(By.TERM, "copy.job", "epoch"),

@@ -1,8 +1,8 @@
 """Messages between agents about jobs.
 
 Owns the messages about jobs and requests, the list of all messages with the tag "ctl.*" (others:
-`messages_parts`, `messages_succession`, `messages_safety`, `messages_versions`), and their packed form, which
-routed messages and multicasts contain.
+`messages_early`, `messages_parts`, `messages_succession`, `messages_safety`, `messages_versions`), and their
+packed form, which routed messages and multicasts contain.
 
 Every message of a master has its epoch, so that agents refuse messages of earlier epochs (D-5). Every message
 may arrive twice, late or never. Receivers are idempotent, and senders repeat what must arrive.
@@ -26,6 +26,7 @@ from elfmesh.control.protocol import (
     messages_succession,
     messages_versions,
 )
+from elfmesh.control.protocol.messages_early import EARLY_MESSAGES
 from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
 from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
@@ -274,6 +275,7 @@ MESSAGES: tuple[type[Message], ...] = (
     AskAll,
     Question,
     Answered,
+    *EARLY_MESSAGES,
     *messages_parts.MESSAGES,
     *messages_succession.MESSAGES,
     *messages_safety.MESSAGES,

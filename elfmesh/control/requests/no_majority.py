@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from elfmesh.control.answers import OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.closing.early_lines import EarlyLines
+from elfmesh.control.closing.shown import Shown
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
@@ -106,7 +108,8 @@ class NoMajority:
         except (ProtocolError, QueryError):
             return False
         held = _HeldTerms(terms)
-        shown = Tentative(self._context, 0, _nothing, _nothing)
+        tentative = Tentative(self._context, 0, _nothing, _nothing)
+        shown = Shown(tentative, EarlyLines(plan, 0, tentative, _nothing))
         result_service = ResultService(
             self._context, held, copy, shown, DownstreamFeed(self._context, plan, held)
         )

@@ -56,14 +56,17 @@ class Offsets(Fields, frozen=True):
 
 
 class Results(Fields, frozen=True, rename={"from_": "from"}):
-    """`from` is the first interval of the answer, `to` the last one."""
+    """`from` is the first interval of the answer, `to` the last one.
+
+    State "all" adds tentative records, "early" the early rows of open windows.
+    """
 
     from_: int | None = None
     to: int | None = None
     limit: int | None = None
     wait: float | None = None
     revision: int | None = None
-    state: Literal["final", "all"] = "final"
+    state: Literal["final", "all", "early"] = "final"
 
 
 class Schema(Fields, frozen=True):

@@ -47,7 +47,7 @@ def insert(
     first = prepared = query.prepare(records, stream)
     while True:
         try:
-            panes.insert_all(_batches(prepared, pane), prepared.runs if pane is None else None)
+            panes.insert_all(batches_of(prepared, pane), prepared.runs if pane is None else None)
             break
         except KeyTooLong:
             hostile = _too_long(query.statement.tables, prepared, note)
@@ -60,7 +60,7 @@ def insert(
     return done, first.passed - prepared.passed
 
 
-def _batches(prepared: Prepared, pane: int | None) -> dict[str, tuple[JobIsolation, pa.RecordBatch]]:
+def batches_of(prepared: Prepared, pane: int | None = None) -> dict[str, tuple[JobIsolation, pa.RecordBatch]]:
     """Return each table's rows with their panes: all in pane 0 without a window, or in the given one."""
     batches = {}
     for name, rows in prepared.tables.items():

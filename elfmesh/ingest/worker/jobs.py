@@ -98,6 +98,8 @@ class LocalJob:
         self._carried: tuple[Carried, ...] = ()
         self._doubts: dict[str, Doubts] = {}
         self._doubted: tuple[str, ...] = ()
+        self.early_members = 1  # agents that share the thresholds of early rows
+        self._early_at_us: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -249,6 +251,21 @@ class LocalJob:
             if not self.worker.advance():
                 return
 
+    def early(self, now_us: int, outcome: WorkerOutcome) -> None:
+        """Report the states of open windows, once in a period."""
+        if (period_us := self._early_us) is None:
+            return
+        last_us = self._early_at_us
+        if last_us is None or not last_us <= now_us < last_us + period_us:  # or the clock was set back
+            self._early_at_us = now_us
+            for evaluated, states in self.worker.take_early(self.early_members):
+                outcome.events.append(self._saying.early(states, evaluated))
+
+    @property
+    def _early_us(self) -> int | None:
+        job = self.worker.head.statement.job
+        return None if job is None else job.early_us
+
     def lose(self, gaps: Sequence[Gap]) -> None:
         """Count the losses of the sources, and keep the newest ones for display."""
         if gaps:
@@ -281,12 +298,16 @@ class LocalJob:
         self._unreleased.release(stop)
 
     def due_us(self) -> int | None:
-        """Return when the clock passes the end of the next interval; None before the first or while held."""
+        """Return when the next interval ends or early rows are due; None if neither is, or while held."""
         window, job = self.worker.head.statement.window, self.worker.head.statement.job
-        if window is None or self.held or self.worker.next_index <= self.start < 0:
+        if window is None or self.held:
             return None
-        lateness = job.lateness_us if job else 0
-        return self.worker.next_index * window.slide_us + window.size_us + clock_lag_us(lateness)
+        early_us = None if job is None or self._early_at_us is None else job.early_us
+        dues = [] if early_us is None else [(self._early_at_us or 0) + early_us]
+        if not self.worker.next_index <= self.start < 0:
+            lateness = clock_lag_us(job.lateness_us if job else 0)
+            dues.append(self.worker.next_index * window.slide_us + window.size_us + lateness)
+        return min(dues, default=None)
 
 
 def _resumed(last: Sealed) -> Resumed:

@@ -9,6 +9,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.control.protocol import events as ctl
+from elfmesh.ingest.worker.early import EarlyStates
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.frames import RevisedInterval, Sealed
 
@@ -77,6 +78,10 @@ class Saying:
             interval.version,
             self._begun,
         )
+
+    def early(self, states: EarlyStates, evaluated: int) -> ctl.EarlyReported:
+        about = (self._manifest.job_id, self._manifest.incarnation, states.interval, states.payload)
+        return ctl.EarlyReported(*about, states.skipped, evaluated, self._begun)
 
     def _sealed(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> ctl.Sealed:
         job, incarnation = self._manifest.job_id, self._manifest.incarnation

@@ -16,6 +16,7 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.early import EarlyStates, EarlyWindows
 from elfmesh.ingest.worker.late import LateRecords
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
@@ -53,6 +54,8 @@ class StageWorker(JobWorker):
         )
         self.evaluated, self._since_us = stage.evaluated, stage.manifest.since_us
         self._heir, self._first = heir, first
+        if self.statement.job is not None and self.statement.job.early_us is not None:
+            self.early = EarlyWindows(self.statement, around.seed)
         self._job_start, self._alike_from = start_index, alike_from
         if not heir:
             self._date_late()
@@ -61,6 +64,10 @@ class StageWorker(JobWorker):
     def groups(self) -> int:
         """Return the number of PAO rows in the panes."""
         return self._panes.rows
+
+    def take_early(self, members: int) -> list[EarlyStates]:
+        """Return the states of open windows that this version reports to the master."""
+        return [] if self.early is None else self.early.take(self.next_index, self.stop, members)
 
     def inherit(self) -> None:
         """Take over the counting of late and lost records, because the earlier versions are sealed."""

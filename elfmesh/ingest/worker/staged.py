@@ -20,6 +20,7 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, Gap, SourceState
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.early import EarlyStates
 from elfmesh.ingest.worker.late import Evaluation, LateRecords, Revision
 from elfmesh.ingest.worker.offsets import JobOffsets, ReadUpTo, Stretch
 from elfmesh.ingest.worker.stage_worker import StageWorker
@@ -189,6 +190,10 @@ class StagedWorker:
         """Note that intervals below are closed and are not revised from now on. Thread-safe."""
         if self.late is not None:
             self.late.close_below(floor)
+
+    def take_early(self, members: int) -> list[tuple[int, EarlyStates]]:
+        """Return the states of open windows for the master, each with the version that has evaluated it."""
+        return [(part.evaluated, each) for part in self._parts for each in part.take_early(members)]
 
     def drop_closed(self) -> None:
         """Count late records that are in no revision as late, if their intervals are closed."""

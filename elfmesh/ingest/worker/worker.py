@@ -36,8 +36,9 @@ from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, Gap, SourceState
 from elfmesh.ingest.worker.beginning import ALONE, FRESH, Resumed, SharedWorkerState
+from elfmesh.ingest.worker.early import EarlyWindows
 from elfmesh.ingest.worker.eventtimes import EventTimes
-from elfmesh.ingest.worker.insertion import insert
+from elfmesh.ingest.worker.insertion import batches_of, insert
 from elfmesh.ingest.worker.intervals import OpenInterval, WorkerInterval, encoded
 from elfmesh.ingest.worker.late import LateRecords, Lost, Revision
 from elfmesh.ingest.worker.offsets import JobOffsets
@@ -70,6 +71,7 @@ class JobWorker:
         samples: up to three reasons why a line or a value was not usable.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
+        early: hot tables of early rows; None: the job has none.
     """
 
     @safeguard("future")
@@ -109,6 +111,7 @@ class JobWorker:
         self.offsets = JobOffsets(resumed.read_up_to, resumed.shed)
         self.times.resumed(resumed.read_up_to)
         self.late = late
+        self.early: EarlyWindows | None = None
         for index, home, counts in resumed.carried:
             for bucket, number in enumerate(counts):
                 self._count_once(bucket, number, index, home)
@@ -146,7 +149,8 @@ class JobWorker:
 
     @property
     def nbytes(self) -> int:
-        return self._panes.nbytes + (self.late.nbytes if self.late is not None else 0)
+        late = self.late.nbytes if self.late is not None else 0
+        return self._panes.nbytes + late + (self.early.nbytes if self.early is not None else 0)
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Process the records of one block.
@@ -312,6 +316,8 @@ class JobWorker:
             self._sample(str(error))
             return records.rows, 0
         self._count_panes(prepared, read_up_to)
+        if self.early is not None:
+            self.early.insert(batches_of(prepared))
         for pane in (*prepared.kept, *prepared.filtered):
             self.offsets.begin(pane, block)
         return refused, prepared.failed
@@ -363,6 +369,8 @@ class JobWorker:
         self._next = upto
         floor = upto * self._slide
         self._panes.drop_below(floor)
+        if self.early is not None:
+            self.early.drop_below(upto)
         self.offsets.close_below(floor)
         self.tally.close_below(upto)
 

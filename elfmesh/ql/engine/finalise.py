@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -59,12 +59,14 @@ class Finished:
     Attributes:
         repeat: number of occurrences of each row, for a plain projection; else None.
         kinds: types of the reduced columns. Rows with different types are not combined.
+        places: rows of the main table that passed HAVING; None: all of them, or it is unknown.
     """
 
     outputs: Mapping[str, pa.Array]
     order: Sequence[pa.Array]
     repeat: Ints | None
     kinds: tuple[pa.DataType, ...]
+    places: Ints | None = None
 
     @property
     def rows(self) -> int:
@@ -145,7 +147,8 @@ class Finaliser:
         )
         if compiled.having is None:
             return passed
-        return passed.take(np.flatnonzero(bool_values(compiled.having.array(env))))
+        places = np.flatnonzero(bool_values(compiled.having.array(env)))
+        return replace(passed.take(places), places=places)
 
     def best_rows(self, rows: Finished) -> Ints:
         """Return the indices of the result's rows, in order.

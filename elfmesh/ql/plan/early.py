@@ -135,3 +135,13 @@ def columns_by_direction(statement: Statement) -> dict[str, Direction]:
     """Return the direction of each column of the rows of a job with EARLY."""
     part = grouped(statement)
     return {name: course(expr, part).direction for name, expr in part.plan.outputs}
+
+
+def stable_columns(statement: Statement) -> tuple[str, ...]:
+    """Return the columns that an early row and its final row have in common."""
+    return tuple(name for name, each in columns_by_direction(statement).items() if each is Direction.CONSTANT)
+
+
+def growing_columns(statement: Statement) -> tuple[str, ...]:
+    """Return the columns of which an early row has a lower bound."""
+    return tuple(name for name, each in columns_by_direction(statement).items() if each is Direction.RISING)

@@ -37,6 +37,9 @@ class Compute:
             raise ZeroDivisionError
         return b"".join(parts)
 
+    def merged_early(self, effect: ctl.MergeEarly) -> ctl.EarlyMerged:
+        return ctl.EarlyMerged(effect.job, effect.epoch, effect.interval, effect.payload, 1)
+
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         if effect.open == b"bad":
             raise ProtocolError("damaged")

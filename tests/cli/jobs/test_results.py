@@ -103,7 +103,7 @@ def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBacke
 
 def test_a_column_called_state_is_not_taken_for_the_state_of_its_interval() -> None:
     line = b'{"interval":{"index":7},"state":"FINAL","rows":[{"state":"TENTATIVE"}]}'
-    assert place_of(json.loads(line)) == (7, 1, 1)
+    assert place_of(json.loads(line)) == (7, 1, 1, False)
 
 
 def test_rows_in_other_formats_have_the_bounds_of_their_interval(api: str) -> None:

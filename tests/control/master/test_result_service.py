@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.closing.early_lines import EarlyLines
+from elfmesh.control.closing.shown import Shown
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import PAO, ResultRecord
@@ -40,7 +42,9 @@ class Rig:
         self.context = self.term.context
         self.tentative = Tentative(self.context, 1, lambda: None, lambda: None)
         feed = DownstreamFeed(self.context, self.term.plan, self.term)
-        self.service = ResultService(self.context, self.term, self.term.copy, self.tentative, feed)
+        early = EarlyLines(self.term.plan, 1, self.tentative, lambda: None)
+        self.early, shown = early, Shown(self.tentative, early)
+        self.service = ResultService(self.context, self.term, self.term.copy, shown, feed)
         self.tokens = iter(range(70, 70 + 2 * WAITERS_MAX))
 
     def ask(self, verb: str, body: dict[str, Any]) -> Ask:

@@ -1,0 +1,77 @@
+"""Effects and events about early rows; `events` exports them with all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.machine import Effect, Event
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyMembers(Effect):
+    """Share the thresholds of a job's early rows among this number of members."""
+
+    job: bytes
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyReported(Event):
+    """States of groups of an open interval that have changed and reached their local thresholds.
+
+    The states are cumulative. `evaluated`, `begun`: see `Sealed`. `skipped` groups had no room.
+    """
+
+    job: bytes
+    incarnation: str
+    interval: int
+    payload: bytes
+    skipped: int = 0
+    evaluated: int = 1
+    begun: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MergeEarly(Effect):
+    """Replace a member's states of some groups, and make the rows that pass HAVING now, in a thread.
+
+    Attributes:
+        member: id of the member; one agent has one state of a group, whatever its roster number is.
+        boot: boot of the member.
+        number: number of its message; of two states of a group, the one with the greater (boot, number)
+            counts.
+        below: states of earlier intervals are dropped.
+    """
+
+    job: bytes
+    epoch: int
+    manifest: Manifest
+    interval: int
+    member: bytes
+    boot: int
+    number: int
+    payload: bytes
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyMerged(Event):
+    """The early rows that a `MergeEarly` has made.
+
+    Attributes:
+        rows: Arrow IPC stream of the new rows; b"" if there are none.
+        count: number of rows.
+        members: ids of the members whose states the rows contain.
+        skipped: groups that had no room at the master.
+        error: why the states could not be merged.
+    """
+
+    job: bytes
+    epoch: int
+    interval: int
+    rows: bytes = b""
+    count: int = 0
+    members: tuple[bytes, ...] = ()
+    skipped: int = 0
+    error: str = ""

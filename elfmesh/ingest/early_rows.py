@@ -1,0 +1,202 @@
+"""Early rows at the master: the members' states of open windows, and the rows that they allow (EARLY).
+
+Plain functions for a thread, with the states between the calls. Owns the merge of states and HAVING; the
+control plane decides which messages count, and keeps the rows.
+
+Invariants: of the states that a member has sent of a group, the newest (boot, number) counts. A group makes a
+row once in an epoch. A row is made of states that are all part of the window, so that a missing state delays
+it and never makes it wrong.
+
+Paper: Blazes III; threshold queries over local values: Cormode et al., SIGMOD 2006.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh import ql
+from elfmesh.cbt import decode_partial
+from elfmesh.cbt.rows import Rows, combine, combine_numbered, from_table, within_groups
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.records import table_to_ipc
+from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.errors import ElfError
+from elfmesh.ql.engine.early import EarlyCondition
+from elfmesh.ql.plan.directions import early_having
+from elfmesh.ql.plan.early import grouped
+from elfmesh.ql.plan.statement import MAIN
+from elfmesh.safeguards import safeguard
+
+GROUPS_MAX = 1_000_000
+"""Maximum number of groups of all members in the open windows of a job; further ones are skipped."""
+
+JOBS_MAX = 256
+"""Maximum number of jobs with states; the state of the job that was used least recently is dropped."""
+
+Tables = dict[str, Rows]
+
+
+@dataclass(slots=True)
+class _MemberStates:
+    """The newest states of one member: rows by table, and (boot, number) of each group."""
+
+    tables: Tables
+    boots: np.ndarray
+    numbers: np.ndarray
+
+
+@dataclass(slots=True)
+class _Window:
+    """States by member, and the groups that have made their row."""
+
+    members: dict[bytes, _MemberStates] = field(default_factory=dict)
+    emitted: set[tuple[Any, ...]] = field(default_factory=set)
+
+    @property
+    def groups(self) -> int:
+        return sum(each.tables[MAIN].count for each in self.members.values()) + len(self.emitted)
+
+
+class _Job:
+    """Windows of one job in one epoch."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.statement = ql.parse(manifest.text)
+        self.condition = EarlyCondition(self.statement, early_having(grouped(self.statement)))
+        self.windows: dict[int, _Window] = {}
+
+
+class EarlyTables:
+    """States of all jobs with EARLY whose master is here. Thread-safe."""
+
+    def __init__(self, groups_max: int = GROUPS_MAX) -> None:
+        self._groups_max = groups_max
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[tuple[bytes, int], _Job] = OrderedDict()
+
+    def merged(self, effect: MergeEarly) -> EarlyMerged:
+        """Return the rows that a message completes. States that do not fit are refused, not raised."""
+        with self._lock:
+            try:
+                return self._merged(effect)
+            except ElfError as error:
+                return EarlyMerged(effect.job, effect.epoch, effect.interval, error=str(error))
+
+    def _merged(self, effect: MergeEarly) -> EarlyMerged:
+        key = effect.job, effect.epoch
+        job = self._jobs.pop(key, None) or _Job(effect.manifest)
+        self._jobs[key] = job
+        for old in [each for each in self._jobs if each[0] == effect.job and each[1] < effect.epoch]:
+            del self._jobs[old]
+        if len(self._jobs) > JOBS_MAX:
+            self._jobs.popitem(last=False)
+        for index in [index for index in job.windows if index < effect.below]:
+            del job.windows[index]
+        about = effect.job, effect.epoch, effect.interval
+        new = _of_payload(job.statement, effect.payload)
+        if new is None:
+            return EarlyMerged(*about, error="the states are not those of this job")
+        if sum(each.groups for each in job.windows.values()) + new[MAIN].count > self._groups_max:
+            return EarlyMerged(*about, skipped=new[MAIN].count)
+        window = job.windows.setdefault(effect.interval, _Window())
+        known = window.members.get(effect.member)
+        window.members[effect.member] = _newest(known, new, effect.boot, effect.number)
+        rows, members = _rows(job, window, new[MAIN], effect.interval)
+        if rows is None:
+            return EarlyMerged(*about)
+        return EarlyMerged(*about, table_to_ipc(rows), rows.num_rows, members)
+
+
+def _of_payload(statement: ql.Statement, payload: bytes) -> Tables | None:
+    """Return the tables of a message; None if they are not those of the statement."""
+    tables = {name: from_table(table) for name, table in decode_partial(payload).items()}
+    wanted = {each.name: each for each in grouped(statement).tables}
+    if MAIN not in tables or not tables[MAIN].count or not set(tables) <= set(wanted):
+        return None
+    for name, rows in tables.items():
+        kinds = tuple((one, kind) for one, (kind, _) in wanted[name].aggregates.items())
+        if (rows.layout.keys, rows.layout.aggregates) != (tuple(wanted[name].keys), kinds):
+            return None
+    return tables
+
+
+@safeguard("early-newest")
+def _is_newer(boot: int, number: int, boots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return for each known state whether that of a message is newer or the same."""
+    return np.asarray((boots < boot) | ((boots == boot) & (numbers <= number)))
+
+
+def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) -> _MemberStates:
+    count = new[MAIN].count
+    boots, numbers = np.full(count, boot, np.int64), np.full(count, number, np.int64)
+    if known is None:
+        return _MemberStates(new, boots, numbers)
+    before = known.tables[MAIN]
+    _, (_, places) = combine_numbered([before, new[MAIN]])
+    there = places < before.count
+    replaces = np.ones(count, bool)
+    replaces[there] = _is_newer(boot, number, known.boots[places[there]], known.numbers[places[there]])
+    stays = np.ones(before.count, bool)
+    stays[places[there & replaces]] = False
+    left, taken = before.take(np.flatnonzero(stays)), new[MAIN].take(np.flatnonzero(replaces))
+    tables = {MAIN: combine([left, taken])}
+    for name in sorted({*known.tables, *new} - {MAIN}):
+        kept = [(known.tables.get(name), left), (new.get(name), taken)]
+        parts = [rows.take(within_groups(rows, groups)) for rows, groups in kept if rows is not None]
+        tables[name] = combine(parts)
+    return _MemberStates(
+        tables,
+        np.concatenate([known.boots[stays], boots[replaces]]),
+        np.concatenate([known.numbers[stays], numbers[replaces]]),
+    )
+
+
+def _rows(
+    job: _Job, window: _Window, changed: Rows, interval: int
+) -> tuple[pa.Table | None, tuple[bytes, ...]]:
+    """Return the rows of changed groups that pass now and have no row yet, and the members inside."""
+    fresh = [at for at, key in enumerate(_keys(changed)) if key not in window.emitted]
+    if not fresh:
+        return None, ()
+    wanted = changed.take(np.array(fresh, np.int64))
+    parts: dict[str, list[Rows]] = {}
+    for states in window.members.values():
+        for name, rows in states.tables.items():
+            parts.setdefault(name, []).append(rows.take(within_groups(rows, wanted)))
+    groups = {name: combine(several) for name, several in parts.items()}
+    size = job.statement.window
+    assert size is not None
+    start = interval * size.slide_us
+    found = job.condition.passing(groups, (start, start + size.size_us))
+    if not found.rows:
+        return None, ()
+    main = groups[MAIN]
+    passed = main if found.places is None else main.take(found.places)
+    window.emitted.update(_keys(passed))
+    ordered = job.condition.ordered(found)
+    table = pa.Table.from_arrays(list(ordered.outputs.values()), names=list(ordered.outputs))
+    inside = (
+        member for member, states in window.members.items() if len(within_groups(states.tables[MAIN], passed))
+    )
+    return table, tuple(sorted(inside))
+
+
+def _keys(rows: Rows) -> Iterable[tuple[Any, ...]]:
+    """Return the keys of rows as plain values; NaN equals itself."""
+    columns = [_plain(column) for column in rows.keys]
+    return zip(*columns, strict=True) if columns else [()] * rows.count
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    if pa.types.is_temporal(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    values: list[Any] = column.to_pylist()
+    return ["\0nan" if isinstance(each, float) and math.isnan(each) else each for each in values]
