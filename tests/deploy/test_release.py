@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import nightly
 from tests.patience import PATIENCE_S
 
 packaging = pytest.importorskip("packaging.requirements")
@@ -202,7 +203,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
+@nightly  # packs all of Python twice, which takes minutes on a quiet machine
 @NEEDS_SSH
 def test_two_builds_of_a_release_are_the_same_files(make: Callable[..., Path], key: Path) -> None:
     """Needs the package index, dpkg-deb and a compiler; an rpm too where rpmbuild is; that one differs."""

@@ -88,11 +88,11 @@ def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
 
 
 def applied(fleet: Fleet, job: Job) -> dict[str, Any] | None:
-    """The answer to a job; None: 503, because an agent was too busy to answer."""
+    """The answer to a job; None: a busy agent did not answer in time, or does not know the outcome."""
     try:
         return fleet[2].apply(job.text)
     except AssertionError as refused:
-        if " 503 " not in str(refused):
+        if " 503 " not in str(refused) and '"outcome":"unknown"' not in str(refused):
             raise
         return None
 
