@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from elfmesh.cbt import finish_blocks
-from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, with_late
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, counts_dict, with_late
 from elfmesh.ingest.worker.intervals import OpenInterval
 from elfmesh.ql.engine import group_steps
 from elfmesh.ql.engine.finalise_parts import Reduced
@@ -83,6 +83,5 @@ class _GroupRun:
         pane = ClosedPane(interval.tables or {}, 1.0, *bounds, MEMBERS, is_last)
         done = group_steps.step(self._statement, open_, pane)
         self._open, self.next = done.open, interval.index + 1
-        return ShownInterval(
-            interval.index, with_late(interval.counts, done.late), done.ended, done.completeness
-        )
+        counts = with_late(counts_dict(interval.counts), done.late)
+        return ShownInterval(interval.index, tuple(counts.values()), done.ended, done.completeness)

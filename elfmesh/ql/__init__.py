@@ -10,7 +10,7 @@ from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elfmesh.ql.engine.changes import RESET, compare, same_records
-    from elfmesh.ql.engine.open_groups import left_out
+    from elfmesh.ql.engine.open_groups import due_us, left_out
     from elfmesh.ql.engine.query import Prepared
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.early import growing_columns, stable_columns
@@ -35,7 +35,7 @@ else:
             "text.parsing": "declare expand parse parse_many",
             "engine.query": "Prepared",
             "plan.relation": "joined_inputs",
-            "engine.open_groups": "left_out",
+            "engine.open_groups": "due_us left_out",
             "plan.early": "growing_columns stable_columns",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
             "values.times": "to_timestamp_us",
@@ -57,6 +57,7 @@ __all__ = [
     "WindowSpec",
     "compare",
     "declare",
+    "due_us",
     "expand",
     "growing_columns",
     "job_read",

@@ -28,8 +28,8 @@ ROOT = PartialCompute()
 
 
 @lru_cache(maxsize=64)
-def query_of(text: str) -> ql.Query:
-    return ql.Query(ql.parse(text))
+def query_of(text: str, member: str = "") -> ql.Query:
+    return ql.Query(ql.parse(text), member=member)
 
 
 def manifest(text: str, partitions: int = 1) -> Manifest:
@@ -45,9 +45,11 @@ def manifest(text: str, partitions: int = 1) -> Manifest:
     )
 
 
-def partials(text: str, records: Sequence[Record], partitions: int = 1) -> dict[int, list[bytes]]:
+def partials(
+    text: str, records: Sequence[Record], partitions: int = 1, member: str = ""
+) -> dict[int, list[bytes]]:
     """What one agent sends: per pane a partial of each partition."""
-    query = query_of(text)
+    query = query_of(text, member)
     window = query.statement.window
     assert window is not None
     if not records:

@@ -74,7 +74,8 @@ class MemberIntervals:
                 self._note_due(at, required, missing)
                 return None
             state, stop = late.state, min(stop, self._collection.seen.last)
-        first = at if groups.is_open(at) else first_in_any(self._trees, at, stop)
+        found = (first_in_any(self._trees, at, stop), groups.due(at, stop, required, book.required(at - 1)))
+        first = min((each for each in found if each is not None), default=None)
         return decide(
             at,
             stop,
@@ -101,7 +102,7 @@ class MemberIntervals:
         index = decision.index
         record, payloads = self._maker.make(decision, rev)
         self._term.latency_stats.decided(index, self._collection.due_since(index))
-        heavy = decision.state != "SKIPPED" and (any(payloads) or self._term.open_groups.is_open(index))
+        heavy = decision.state != "SKIPPED" and (any(payloads) or bool(self._term.open_groups.before(index)))
         return record, self._maker.order(record, payloads) if heavy else None
 
     def decided(self, at: int) -> None:

@@ -1,4 +1,4 @@
-"""Groups of a job (SESSION) that are open between two of its intervals.
+"""Groups of a job (SESSION, SEALED) that are open between two of its intervals.
 
 The record of an interval contains the groups that are open after it, so that one change of the control
 register closes the interval and stores them (D-4, D-6). A successor reads them from the register's tail. Logs
@@ -7,8 +7,8 @@ store records without them, because only the newest ones are used.
 Owns the bytes, which intervals need them, and how they change a record. `ql` owns their content.
 
 Invariants: intervals of such a job are finalised one at a time, each with the groups that its predecessor
-left open. After a skipped interval its predecessor's groups are still open, with completeness 0. While
-groups are open, the next interval has a record even if no member has records for it.
+left open. After a skipped interval its predecessor's groups are still open, with completeness 0. An interval
+in which open groups may end has a record even if no member has records for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from elfmesh import ql
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.records import ResultRecord, with_late
 from elfmesh.control.jobs.row_pages import ROWS_BYTES_MAX
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
@@ -38,19 +38,32 @@ class OpenGroups:
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         self._stages = stages
         self._data = b""
+        self._due_us = 0
         self._start_us: int | None = None
 
     def restore(self, tail: bytes) -> None:
         """Continue from the last record of a page, which is the tail of the register."""
         for record, _ in decode_page(tail)[-1:]:
             self._data, self._start_us = record.open, record.start_us
+            self._due_us = ql.due_us(record.open)
 
     def at(self, interval: int) -> bool:
         return bool(read_plan(stage_at(self._stages, interval).manifest.text).spans)
 
-    def is_open(self, interval: int) -> bool:
-        """Return whether groups may end with an interval even if no member has records for it."""
-        return bool(self.before(interval))
+    def due(self, start: int, stop: int, required: int, before: int) -> int | None:
+        """Return the first of some intervals in which groups may end even if no member has records for it.
+
+        Args:
+            start: the first interval.
+            stop: one past the last interval.
+            required: members that these intervals expect.
+            before: members that the interval before them expects.
+        """
+        if not self.before(start):
+            return None
+        plan = read_plan(stage_at(self._stages, start).manifest.text)
+        due = start if required != before else max(start, plan.first_after(self._due_us - plan.size_us))
+        return due if due < stop else None
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
         """Return whether an interval needs the open groups of an interval that is being finalised."""
@@ -79,11 +92,12 @@ class OpenGroups:
     def _added(self, record: ResultRecord, event: Finalised) -> ResultRecord:
         if not self.at(record.index):
             return record
-        self._data, self._start_us = event.open, record.start_us
+        self._data, self._due_us, self._start_us = event.open, event.due_us, record.start_us
+        counts = with_late(record.counts, event.late)
         share = min(record.completeness, event.completeness)
         partial = record.state == "FINAL" and share < 1.0
         state = "FINAL_PARTIAL" if partial else record.state
-        return replace(record, open=event.open, completeness=share, state=state)
+        return replace(record, open=event.open, completeness=share, state=state, counts=counts)
 
     def skipped(self, record: ResultRecord) -> ResultRecord:
         if record.state != "SKIPPED" or not self.at(record.index):

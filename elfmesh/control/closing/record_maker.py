@@ -60,5 +60,7 @@ class RecordMaker:
     def order(self, record: ResultRecord, payloads: Payloads) -> Finalise:
         term, index, rev = self._term, record.index, record.rev
         manifest = stage_at(term.stages, index).manifest
-        about = (manifest.job_id, term.epoch, manifest, index, payloads, rev, term.open_groups.before(index))
-        return Finalise(*about, record.completeness, self._latest.inputs(index))
+        before, expected = term.open_groups.before(index), term.book.required(index)
+        about = (manifest.job_id, term.epoch, manifest, index, payloads, rev, before, record.completeness)
+        members = () if before is None else term.book.ids(expected)
+        return Finalise(*about, self._latest.inputs(index), members)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -198,12 +198,13 @@ def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     return tuple(total)
 
 
-def with_late(counts: Sequence[int], late: int) -> tuple[int, ...]:
-    """Return counts with contributed records that turned out to be late."""
-    moved = list(counts)
-    moved[CONTRIBUTED] -= late
-    moved[LATE] += late
-    return tuple(moved)
+def with_late(counts: Mapping[str, int], late: int) -> dict[str, int]:
+    """Return counts with contributed records that turned out to be late.
+
+    Members count a record before the root knows that its group has ended.
+    """
+    moved = {"contributed": -late, "late_dropped": late} if late else {}
+    return {**counts, **{name: counts[name] + change for name, change in moved.items()}}
 
 
 def iso_us(us: int | None) -> str | None:

@@ -192,6 +192,11 @@ class RosterBook:
         entries = [self._entries[number] for number in numbers(mask) if number in self._entries]
         return sorted(called(entry, shared) for entry in entries)
 
+    def ids(self, mask: int) -> tuple[str, ...]:
+        """Return the ids of the members in a bit set, as text, by number."""
+        entries = (self._entries[number] for number in numbers(mask) if number in self._entries)
+        return tuple(entry.contact.id.hex() for entry in entries)
+
     def shared_names(self) -> set[str]:
         """Return the names that several agents have."""
         first: dict[str, bytes] = {}

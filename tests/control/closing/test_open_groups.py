@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
 from elfmesh import ql
+from elfmesh.cbt import decode_partial
+from elfmesh.cbt.rows import from_table
 from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import ResultRecord, State
+from elfmesh.control.jobs.records import ResultRecord, State, counts_dict
 from elfmesh.control.jobs.row_pages import ROWS_BYTES_MAX
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.engine.open_groups import AT_ONCE_US, Open, write_open
+from elfmesh.ql.plan.statement import SESSION
 from tests.control.closing.rig import START, manifest_of
 from tests.control.member.support import SECOND, SESSIONS, TEXT
+from tests.ql.sessions import partials
 
 JOB = manifest_of(SESSIONS).job_id
 WINDOW_US = 10 * SECOND
@@ -36,19 +43,23 @@ def made(rows: bytes = b"rows", opened: bytes = b"open", *, error: str = "", sha
     return Finalised(JOB, 3, START, rows, error, open=opened, completeness=share)
 
 
+def due(opened: OpenGroups, start: int = START + 1, *, joined: bool = False) -> int | None:
+    return opened.due(start, start + 5, 0b111 if joined else 0b11, 0b11)
+
+
 def test_of_a_job_without_sessions_nothing_is_kept() -> None:
     opened, one = sessions((0, TEXT)), closing()
     assert opened.made(one, made()) == ""
     assert (one.rows, one.record.open) == (b"rows", b"")
-    assert (opened.at(START), opened.before(START + 1), opened.is_open(START + 1)) == (False, None, False)
+    assert (opened.at(START), opened.before(START + 1), due(opened)) == (False, None, None)
 
 
 def test_what_an_interval_leaves_open_goes_into_its_record_and_to_the_next_one() -> None:
     opened, one = sessions(), closing()
-    assert (opened.before(START), opened.is_open(START)) == (b"", False)
+    assert (opened.before(START), due(opened, START)) == (b"", None)
     opened.made(one, made())
     assert (one.rows, one.record.open, one.record.state) == (b"rows", b"open", "FINAL")
-    assert (opened.before(START + 1), opened.is_open(START + 1)) == (b"open", True)
+    assert (opened.before(START + 1), due(opened)) == (b"open", START + 1)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +122,41 @@ def test_an_interval_waits_while_the_rows_of_the_one_before_it_are_being_made() 
     assert not sessions((0, TEXT)).waits(START + 1, [being_made])
 
 
+def written(number: int, due_us: int = AT_ONCE_US) -> bytes:
+    (part,) = partials(SESSIONS, [(number * SECOND, "a", 1)])[0]
+    tables = {name: from_table(table) for name, table in decode_partial(part).items()}
+    return write_open(Open({1.0: tables}, due_us=due_us), SESSIONS, SESSION)
+
+
+def test_groups_that_end_later_give_no_earlier_interval_a_record() -> None:
+    end_us = (START + 3) * WINDOW_US
+    for due_us, at in ((end_us, START + 2), (end_us + 1, START + 3), (end_us + 9 * WINDOW_US, None)):
+        opened, restored = sessions(), sessions()
+        opened.made(closing(), replace_due(made(), due_us))
+        record = ResultRecord(job="j", index=START, open=written(5, due_us))
+        restored.restore(encode_page([(record, b"")]))
+        assert due(opened) == due(restored) == at
+        assert due(opened, joined=True) == START + 1, "groups may end with a member that they waited for"
+
+
+def replace_due(event: Finalised, due_us: int) -> Finalised:
+    return dataclasses.replace(event, due_us=due_us)
+
+
+def test_records_of_ended_groups_are_late_in_the_record() -> None:
+    opened, one = sessions(), closing()
+    one.record = replace(one.record, counts=counts_dict((5, 0, 0, 1, 0, 0, 0, 0, 0)))
+    opened.made(one, dataclasses.replace(made(), late=2))
+    assert (one.record.counts["contributed"], one.record.counts["late_dropped"]) == (3, 3)
+
+
 def test_a_successor_goes_on_with_the_newest_record_of_the_register() -> None:
     opened = sessions()
-    records = [ResultRecord(job="j", index=index, open=b"after %d" % index) for index in (5, 6)]
+    states = [written(at) for at in (5, 6)]
+    records = [ResultRecord(job="j", index=index, open=states[index - 5]) for index in (5, 6)]
     opened.restore(encode_page([(record, b"") for record in records]))
-    assert opened.before(START) == b"after 6"
+    assert opened.before(START) == states[1]
+    assert due(opened) == START + 1
 
 
 def test_a_successor_without_records_begins_without_sessions() -> None:
@@ -131,7 +172,7 @@ def test_sessions_from_before_the_job_was_emptied_are_gone(since: int | None, ke
     opened = sessions(since_us=None if since is None else since * WINDOW_US)
     opened.made(closing(), made())
     assert opened.before(START + 1) == (b"open" if kept else b"")
-    assert opened.is_open(START + 1) is kept
+    assert (due(opened) == START + 1) is kept
 
 
 def test_each_interval_goes_by_the_version_that_it_belongs_to() -> None:

@@ -198,4 +198,4 @@ def test_the_register_has_the_newest_open_sessions_only() -> None:
     cell: RegisterCell = world.master(JOB).control.leadership.masters[job].term.committer.cell
     opened = OpenGroups(world.master(JOB).control.leadership.masters[job].term.terms.stages)
     opened.restore(cell.tail)
-    assert opened.is_open(1004)
+    assert opened.due(1004, 1005, 0b1, 0b1) == 1004

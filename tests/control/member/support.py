@@ -45,6 +45,12 @@ GROUP BY SESSION(ts, INTERVAL '10' SECOND), k"""
 BEFORE = ("before", pa.int64())
 """Of a job that sees the newest result of another: what that said of the product."""
 
+SEALED = """CREATE JOB ads.ends EVERY '10 s' DEADLINE '1 s' AS SELECT k, count(*) AS hits FROM clicks
+GROUP BY SEALED(k WHEN v = 0 PRODUCERS ALL AFTER '1 h')"""
+
+ENDS = "!"
+"""Suffix of a key: the record is a punctuation, whose value is 0."""
+
 Post = Callable[[float, "Agent", Event], None]
 """Feeds an event to an agent after some seconds."""
 
@@ -55,7 +61,7 @@ def left_out(text: str) -> str:
 
 
 def count(
-    agent: Agent, plan: JobPlan, partitions: int, index: int, without: str = ""
+    agent: Agent, plan: JobPlan, partitions: int, index: int, without: str = "", text: str = SESSIONS
 ) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """An interval of an agent's log: records by bucket, and a payload per partition."""
     records = [
@@ -72,8 +78,12 @@ def count(
             if zlib.crc32(key.encode()) % partitions == partition
         }
         if plan.spans and mine:  # the real thing: a root merges it
-            shares = partials(SESSIONS, [(at, key, 1) for at, key in records if key in mine])
-            payloads.append(shares[index][0])
+            rows = [
+                (at, key.removesuffix(ENDS), int(not key.endswith(ENDS)))
+                for at, key in records
+                if key in mine
+            ]
+            payloads.append(partials(text, rows, member=agent.me.id.hex())[index][0])
         else:
             payloads.append(json.dumps(mine).encode() if mine else b"")
     counts = [0] * len(BUCKETS)
@@ -81,6 +91,10 @@ def count(
         keys.values()
     )
     return tuple(counts), tuple(payloads)
+
+
+def reduced_by(text: str) -> str:
+    return text if read_plan(text).spans == "SEALED" else SESSIONS
 
 
 class Worker:
@@ -112,7 +126,7 @@ class Worker:
         indices = {at // self.plan.slide_us for at, _ in self.agent.logs.get(stream, [])}
         without = left_out(stage.manifest.text)
         made = {
-            index: count(self.agent, self.plan, partitions, index, without)
+            index: count(self.agent, self.plan, partitions, index, without, reduced_by(stage.manifest.text))
             for index in sorted(indices)
             if self.sealed <= index < stop
         }

@@ -1,0 +1,193 @@
+"""Jobs with SEALED: open partitions outlive masters, and end in the interval of the last seal."""
+
+from __future__ import annotations
+
+import random
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from elfmesh.control.closing.open_groups import OpenGroups
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.ql.engine import open_groups
+from tests.control.clicks import BASE, SLIDE
+from tests.control.harness import World
+from tests.control.member.support import ENDS, SEALED, Agent
+from tests.ql.sealing import Ended, Line, oracle
+
+JOB = "ads/ends"
+HOUR = 3600 * 1_000_000
+
+
+def feed(agent: Agent, *records: tuple[float, str]) -> None:
+    """Records so many slides behind the first interval; a key with `!` is a punctuation."""
+    agent.feed("clicks", [(BASE + int(at * SLIDE), key) for at, key in records])
+
+
+def rows_of(world: World) -> dict[int, list[tuple[Any, ...]]]:
+    results = world.results(world.living[0], JOB)
+    return {record.index: [(row["k"], row["hits"]) for row in rows] for record, rows in results if rows}
+
+
+def wanted(agents: list[Agent], how: str) -> dict[int, list[tuple[Any, ...]]]:
+    """By the oracle of intervals, whose width is not that of the job."""
+    scale = SLIDE // 1_000_000
+    lines = {
+        agent.me.id.hex(): [
+            Line(at // scale, key.removesuffix(ENDS), ends=key.endswith(ENDS))
+            for at, key in agent.logs.get("clicks", [])
+        ]
+        for agent in agents
+    }
+    found: dict[int, Ended] = oracle(lines, how=how, after=HOUR // scale)
+    return {index: [(key, hits) for key, _, hits in each.rows] for index, each in found.items() if each.rows}
+
+
+def traffic(agents: list[Agent], seed: int, last: int) -> None:
+    """Records of some keys, and the seals of all agents at different times."""
+    rng = random.Random(seed)
+    for key in "abcdef":
+        ends = [rng.uniform(1, last) for _ in agents]
+        for agent, end in zip(agents, ends, strict=True):
+            feed(agent, *((rng.uniform(0, end), key) for _ in range(rng.randrange(1, 5))), (end, key + ENDS))
+            if rng.random() < 0.3:
+                feed(agent, (rng.uniform(end, last), key + ENDS))
+
+
+def test_a_partition_ends_with_the_last_seal_of_all_members_and_repeated_seals_count_once() -> None:
+    world = World(3)
+    world.apply(world[0], SEALED)
+    feed(world[0], (0.1, "a"), (0.5, "a!"), (1.5, "a!"), (2.5, "a!"))
+    feed(world[1], (1.2, "a"), (1.7, "a!"))
+    feed(world[2], (4.2, "a!"))
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(3.0)
+    records = world.results(world[0], JOB)
+    assert [record.index for record, _ in records] == [1000, 1001, 1002, 1004], "none without records"
+    assert rows_of(world) == {1004: [("a", 2)]} == wanted(world.living, "ALL")
+    assert all(record.state == "FINAL" for record, _ in records)
+    assert all(not record.open for _, log in world[1].results.values() for record, _ in log)
+
+
+def test_records_of_an_ended_partition_are_late() -> None:
+    world = World(3)
+    world.apply(world[0], SEALED.replace("ALL", "ONE"))
+    feed(world[0], (0.1, "a"), (0.5, "a!"), (1.5, "a"), (1.6, "b"))
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(3.0)
+    counts = {record.index: record.counts for record, _ in world.results(world[0], JOB)}
+    assert [(counts[at]["contributed"], counts[at]["late_dropped"]) for at in (1000, 1001)] == [
+        (2, 0),
+        (1, 1),
+    ]
+
+
+def heir_of(seed: int) -> tuple[dict[int, list[tuple[Any, ...]]], dict[int, list[tuple[Any, ...]]]]:
+    """Rows of a job whose master dies while partitions are open: those that are, and those that shall be."""
+    rng = random.Random(seed)
+    world = World(6)
+    world.apply(world[0], SEALED.replace("ALL", "ONE"))
+    dead = world.master(JOB)
+    stay = [agent for agent in world.living if agent is not dead]
+    for key in "abcdef":
+        feed(rng.choice(stay), *((rng.uniform(0, 4), key) for _ in range(3)))
+        feed(rng.choice(stay), (rng.uniform(5, 15), key + ENDS))
+    world.seal_all(BASE + 5 * SLIDE)
+    world.run(rng.choice([0.0, 0.003, 0.01, 1.5]))
+    world.kill(dead)
+    world.run(rng.choice([0.0, 3.0]))
+    world.seal_all(BASE + 9 * SLIDE)
+    world.run(5.0)
+    assert world.master(JOB) is not dead
+    world.seal_all(BASE + 16 * SLIDE)
+    world.run(10.0)
+    return rows_of(world), wanted(stay, "ONE")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_successor_goes_on_with_the_open_partitions(seed: int) -> None:
+    are, shall_be = heir_of(seed)
+    assert are == shall_be
+
+
+def test_a_successor_that_did_not_find_them_would_lose_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ablation of the test before."""
+    monkeypatch.setattr(OpenGroups, "restore", lambda self, tail: None)
+    outcomes = [heir_of(seed) for seed in range(4)]
+    assert any(are != shall_be for are, shall_be in outcomes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_members_seal_in_any_order(seed: int) -> None:
+    world = World(4)
+    world.apply(world[0], SEALED)
+    traffic(world.living, seed, 8)
+    for stop in (3, 6, 10):
+        world.seal_all(BASE + stop * SLIDE)
+        world.run(2.0)
+    assert rows_of(world) == wanted(world.living, "ALL")
+
+
+def test_an_evicted_member_is_not_waited_for_and_lowers_the_completeness() -> None:
+    world = World(4)
+    world.apply(world[0], SEALED)
+    master = world.master(JOB)
+    dead = next(agent for agent in world.living if agent is not master)
+    for agent in world.living:
+        feed(agent, (0.5, "a"))
+        if agent is not dead:
+            feed(agent, (1.5, "a!"))
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    world.kill(dead)
+    for minute in range(1, 12):
+        world.seal_all(BASE + (1 + 6 * minute) * SLIDE)
+        world.run(60.0)
+    found = {record.index: (record, rows) for record, rows in world.results(world.living[0], JOB) if rows}
+    ((record, rows),) = found.values()
+    assert [row["hits"] for row in rows] == [4]
+    assert (record.state, record.completeness) == ("FINAL_PARTIAL", 0.75)
+
+
+def test_partitions_beyond_the_limit_skip_the_interval_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(open_groups, "OPEN_BYTES_MAX", 2000)
+    world = World(3)
+    world.apply(world[0], SEALED)
+    feed(world[0], (0.5, "a"), *((1.5, sha256(b"%d" % number).hexdigest()) for number in range(200)))
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(5.0)
+    records = {record.index: record for record, _ in world.results(world[0], JOB)}
+    assert (records[1000].state, records[1001].state) == ("FINAL", "SKIPPED")
+    assert "the open partitions have" in records[1001].reason
+    assert "2000" in records[1001].reason
+
+
+def test_partitions_cost_no_change_of_the_register_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The changes that close intervals are as many with a thousand partitions as with one."""
+    submit, submitted, changes = Proposer.submit, [0], []
+
+    def counted(self: Proposer, *args: Any) -> None:
+        submitted[0] += 1
+        submit(self, *args)
+
+    monkeypatch.setattr(Proposer, "submit", counted)
+    for keys in (1, 1000):
+        submitted[0] = 0
+        world = World(3)
+        world.apply(world[0], SEALED.replace("ALL", "ONE"))
+        for at in range(10):
+            feed(
+                world[at % 3],
+                *((at + 0.2, f"k{number}") for number in range(at, keys, 10)),
+                (at + 0.3, f"x{at}"),
+            )
+            feed(world[(at + 1) % 3], *((at + 0.9, f"k{number}{ENDS}") for number in range(at, keys, 10)))
+        world.seal_all(BASE + 10 * SLIDE)
+        world.run(5.0)
+        assert sum(map(len, rows_of(world).values())) >= (keys if keys > 1 else 1)
+        assert [record.index for record, _ in world.results(world[0], JOB)] == [*range(1000, 1010)]
+        changes.append(submitted[0])
+    assert 0 < changes[1] <= changes[0]
