@@ -54,9 +54,9 @@ def verify_command(job: str, interval: int, output: str, api: str | None) -> Non
 
 
 def _what_helps(outcome: Verification, job: str) -> str:
-    from elfmesh.control.master.verification import SESSIONS
+    from elfmesh.control.master.verification import SPANNING
 
-    if outcome.error == SESSIONS:
+    if outcome.error in SPANNING.values():
         return (
             f"`elf run` over all the raw logs recomputes them, as does `elf diff {job}` on Spark; "
             f"`elf describe job {job}` has the text."

@@ -62,6 +62,9 @@ PAYLOAD_BYTES_MAX = 256 << 20
 """What all agents together may send for one comparison, because the master holds it in memory."""
 
 SESSIONS = "an interval with sessions cannot be verified, because its sessions begin in earlier intervals"
+PARTITIONS = "an interval with SEALED cannot be verified, because its partitions begin in earlier intervals"
+SPANNING = {"SESSION": SESSIONS, "SEALED": PARTITIONS}
+"""Why the intervals of groups that span several are refused."""
 
 DIFFERENCES_MAX = 10
 """Differences that an outcome names."""
@@ -121,8 +124,8 @@ class Verifier:
             return self._done[index]
         if self._check is not None and self._check.index == index:
             return self._state(index, "running", waits_for=sorted(self._check.waits_for.values()))
-        if self._spans_intervals(index):
-            return self._state(index, "refused", error=SESSIONS)
+        if spans := self._spans(index):
+            return self._state(index, "refused", error=SPANNING[spans])
         if index != self._opening and index not in self._waiting:
             if len(self._waiting) >= WAITING_MAX:
                 return self._state(index, "refused", error="too many wait already")
@@ -133,8 +136,8 @@ class Verifier:
     def _state(self, index: int, state: str, **more: Any) -> Verification:
         return Verification(job=self._manifest.qualified, interval=index, state=state, **more)
 
-    def _spans_intervals(self, index: int) -> bool:
-        return bool(read_plan(stage_at(self._stages, index).manifest.text).spans)
+    def _spans(self, index: int) -> str:
+        return read_plan(stage_at(self._stages, index).manifest.text).spans
 
     def again(self, index: int) -> None:
         """Forget the outcome of an interval, so that it is verified again."""
@@ -148,7 +151,7 @@ class Verifier:
             self._context.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
 
     def _check_self(self, index: int) -> None:
-        if not (self._stopped or self._spans_intervals(index)):
+        if not (self._stopped or self._spans(index)):
             self.status(index)
 
     def stop(self) -> None:

@@ -121,7 +121,7 @@ class History:
             whole = whole.unionByName(each)
         if self.projects:
             return whole.mapInArrow(partial(_as_answers, self._task), ANSWER_DDL)
-        # Sessions continue from one interval to the next, so one task processes all intervals.
+        # Sessions and partitions continue from one interval to the next, so one task processes all intervals.
         together = (
             whole.repartition(1) if self.statement.spans_intervals else whole.repartition("interval_index")
         )

@@ -107,7 +107,7 @@ class Task:
         return _statement(self.text, self.number, self.source, self.star, self.declared)
 
     def wants(self, index: int) -> bool:
-        """Whether an interval is wanted. Sessions need all earlier intervals as well."""
+        """Whether an interval is wanted. Groups that span intervals need all earlier ones as well."""
         return self.only is None or self.only[0] <= index <= self.only[1]
 
     @property

@@ -24,7 +24,7 @@ from elfmesh.local.log_input import BLOCK_BYTES
 from elfmesh.ql import Statement, expand, parse_many
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.plan.scope import IMPLICIT
-from elfmesh.ql.plan.statement import job_read
+from elfmesh.ql.plan.statement import ONE, job_read
 from elfmesh.spark_bridge.history.frames import History, frame_of
 from elfmesh.spark_bridge.history.inputs import (
     ARCHIVE,
@@ -197,9 +197,19 @@ def prepared(
             "the query defines Python functions, which are disabled",
             hint="Add --python (python=True) if you trust the query. Signatures are not checked here.",
         )
+    refuse_members(statement)
     # errors that need no data are raised now
     ShareRun(task, (), functions=_NoTables() if task.python else None)
     return task
+
+
+def refuse_members(statement: Statement) -> None:
+    """Refuse SEALED with members as producers, because history does not name the member of a record."""
+    seal = statement.plan.seal
+    if seal is not None and seal.by is None and seal.how != ONE:
+        problem = "history does not contain which member has read a punctuation"
+        hint = "Name the producer: SEALED(... PRODUCERS n BY column ...), or run the job on agents."
+        raise statement.origin.error(problem, seal.when.at, hint)
 
 
 def _tables(statement: Statement, lookups: LookupSource | None) -> JoinedTables:

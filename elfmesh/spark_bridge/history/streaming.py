@@ -73,7 +73,8 @@ def check_streamable(statement: Statement) -> None:
         problem = "a stream has no end, so a query without a window never has an answer"
         hint = "Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
     elif statement.spans_intervals:
-        problem = "sessions continue from one interval to the next, but Spark closes each interval alone"
+        called = "sessions" if statement.plan.seal is None else "partitions of SEALED"
+        problem = f"{called} continue from one interval to the next, but Spark closes each interval alone"
         hint = "Run it over history as a batch, or as a job on agents."
     elif any(map(job_read, statement.streams)):
         problem = "a streaming query cannot read results of jobs"

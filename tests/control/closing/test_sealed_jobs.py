@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from elfmesh.control.closing.open_groups import OpenGroups
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.member import member_host
+from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.errors import QueryError
 from elfmesh.ql.engine import open_groups
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
-from tests.control.member.support import ENDS, SEALED, Agent
+from tests.control.member.support import ENDS, SEALED, SESSIONS, Agent
 from tests.ql.sealing import Ended, Line, oracle
 
 JOB = "ads/ends"
@@ -191,3 +195,41 @@ def test_partitions_cost_no_change_of_the_register_of_their_own(monkeypatch: pyt
         assert [record.index for record, _ in world.results(world[0], JOB)] == [*range(1000, 1010)]
         changes.append(submitted[0])
     assert 0 < changes[1] <= changes[0]
+
+
+def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An agent of an earlier release cannot read the text; no member runs it then."""
+    world = World(4)
+    old = world[2]
+    reading = [old.control.member_host]
+    announced = MemberHost.on_announce
+
+    def read(text: str) -> Any:
+        if reading[0] is old.control.member_host and "SEALED" in text:
+            raise QueryError("unknown function SEALED", line=2, column=10, source="query")
+        return read_plan(text)
+
+    def on_announce(self: MemberHost, *args: Any, **how: Any) -> Any:
+        reading[0] = self
+        return announced(self, *args, **how)
+
+    monkeypatch.setattr(member_host, "read_plan", read)
+    monkeypatch.setattr(MemberHost, "on_announce", on_announce)
+    reply = world.apply(world[0], SEALED)
+    assert reply.status == 400
+    assert old.control.context.name in str(reply.body)
+    assert "SEALED" in str(reply.body)
+    other = world.apply(world[0], SESSIONS)
+    assert other.status in (200, 201), "other jobs are untouched"
+
+
+def test_verification_says_that_it_cannot() -> None:
+    world = World(3)
+    world.apply(world[0], SEALED)
+    feed(world[0], (0.5, "a"))
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(3.0)
+    reply = world.ask(world[0], "verify", {"job": JOB, "interval": 1000})
+    assert "SEALED cannot be verified" in str(reply.body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,28 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.records import ipc_to_table
-from elfmesh.errors import DataError
+from elfmesh.errors import DataError, QueryError
+from elfmesh.local.embedded import run
+from elfmesh.ql import parse
 from elfmesh.spark_bridge.history.finish import answer, finish
 from elfmesh.spark_bridge.history.inputs import given_inputs, pieces_of
 from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error, unpack_error
 from elfmesh.spark_bridge.history.share import contribute
+from elfmesh.spark_bridge.history.sql import refuse_members
 
 Rows = list[dict[str, Any]]
 TEXT = "SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY k"
 
 
-def contributions(path: Path, *logs: str) -> tuple[Task, Rows]:
+def contributions(path: Path, *logs: str, query: str = TEXT) -> tuple[Task, Rows]:
     """What the tasks of some logs give, by interval as Spark sorts it."""
-    task, rows = Task(TEXT, 0, "query", "here"), list[dict[str, Any]]()
+    task, rows = Task(query, 0, "query", "here"), list[dict[str, Any]]()
     for number, text in enumerate(logs):
         log = path / f"{number}.ndjson"
         log.write_text(text)
         inputs = given_inputs({"log": (str(log), "json")})
         pieces = [*chain.from_iterable(pieces_of(each, "here", 1000) for each in inputs.values())]
-        task = Task(TEXT, 0, "query", "here", inputs=inputs)
+        task = Task(query, 0, "query", "here", inputs=inputs)
         for batch in contribute(task, pieces, number=number):
             rows += batch.to_pylist()
     return task, sorted(rows, key=lambda row: row["interval_index"])
@@ -53,6 +57,34 @@ def test_parts_of_an_interval_are_one_answer_with_its_bounds_and_counts(tmp_path
     tables = [ipc_to_table(row["table"]).to_pylist() for row in found]
     assert tables == [[{"k": "a", "n": 2}, {"k": "c", "n": 1}], [{"k": "b", "n": 1}]]
     assert [sum(row["counts"]) for row in found] == [3, 1]
+
+
+SEALED = """CREATE JOB a.b EVERY '1 s' AS SELECT k, count(*) AS n FROM log
+GROUP BY SEALED(k WHEN e PRODUCERS {} AFTER '9 s')"""
+
+
+def test_partitions_of_any_cut_of_the_history_are_those_of_a_run(tmp_path: Path) -> None:
+    seal = '{"ts": "1970-01-01T00:00:%02dZ", "k": "%s", "e": true, "p": "%s"}\n'
+    lines = [line(at, k) for at in range(1, 9) for k in "abc"]
+    lines += [seal % (at, k, p) for at, k, p in ((3, "a", "p"), (7, "a", "q"), (8, "b", "p"))]
+    random.Random(7).shuffle(lines)
+    query = SEALED.format("2 BY p")
+    task, rows = contributions(tmp_path, "".join(lines[:9]), "".join(lines[9:]), query=query)
+    found = [ipc_to_table(row["table"]).to_pylist() for row in finished(task, rows)]
+    (whole := tmp_path / "whole.ndjson").write_text("".join(lines))
+    assert found == [table.to_pylist() for table in run(query, str(whole))]
+    assert next(each for each in found if each) == [{"k": "a", "n": 7}]
+
+
+@pytest.mark.parametrize(("how", "refused"), [("ONE", False), ("2 BY p", False), ("2", True), ("ALL", True)])
+def test_history_has_no_members_that_seal(how: str, refused: bool) -> None:
+    statement = parse(SEALED.format(how))
+    if not refused:
+        refuse_members(statement)
+        return
+    with pytest.raises(QueryError, match="history does not contain which member") as problem:
+        refuse_members(statement)
+    assert (problem.value.line, "BY" in problem.value.hint) == (2, True)
 
 
 def test_an_interval_that_is_not_wanted_is_left_out(tmp_path: Path) -> None:
