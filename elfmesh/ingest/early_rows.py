@@ -128,12 +128,12 @@ def _of_payload(statement: ql.Statement, payload: bytes) -> Tables | None:
     return tables
 
 
-@safeguard("early-newest")
 def _is_newer(boot: int, number: int, boots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return for each known state whether that of a message is newer or the same."""
     return np.asarray((boots < boot) | ((boots == boot) & (numbers <= number)))
 
 
+@safeguard("early-newest")
 def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) -> _MemberStates:
     count = new[MAIN].count
     boots, numbers = np.full(count, boot, np.int64), np.full(count, number, np.int64)

@@ -78,6 +78,8 @@ class Job:
         size_s: of one.
         replicas: peers that keep each contribution.
         horizon_s: how long who makes no progress is waited for; None: the job names none.
+        early_ms: period of early rows; None: the job has none.
+        enough: records that a group needs (sums by key only).
     """
 
     name: str
@@ -91,6 +93,8 @@ class Job:
     least: int | None
     replicas: int = 0
     horizon_s: float | None = None
+    early_ms: int | None = None
+    enough: int = 1
 
     @property
     def slide_us(self) -> int:
@@ -107,16 +111,18 @@ class Job:
             window = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, INTERVAL '{self.size_s}' SECOND)"
         replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
+        early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
             f" DEADLINE '{self.deadline_s:g} s'{horizon}"
-            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas} AS"
+            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas}{early} AS"
         )
         where = f" WHERE v >= {self.least}" if self.least is not None else ""
         if self.ids:
             return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
+        having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
-        return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k ORDER BY k"
+        return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
 
 
 @dataclass(frozen=True)
@@ -254,7 +260,17 @@ def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic,
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     drawn = _drawn(seed)
-    return drawn if seed < VARIED_FROM else _recovering(_losing(_deep(_writing(drawn))))
+    return drawn if seed < VARIED_FROM else _early(_recovering(_losing(_deep(_writing(drawn)))))
+
+
+def _early(scenario: Scenario) -> Scenario:
+    """Jobs with early rows, in every fourth seed; drawn apart, as the others."""
+    rng = random.Random(f"early/{scenario.seed}")
+    if rng.random() >= 1 / 4:
+        return scenario
+    period_ms, enough = rng.choice((100, 250, 1000)), rng.choice((1, 2, 3))
+    jobs = tuple(replace(job, early_ms=period_ms, enough=1 if job.ids else enough) for job in scenario.jobs)
+    return replace(scenario, jobs=jobs)
 
 
 def _writing(scenario: Scenario) -> Scenario:

@@ -17,7 +17,7 @@ import msgspec
 from elfmesh.srt import coverage
 from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.ablations import control, disk, late, members, rot, votes
+from tests.sim.swarm.ablations import control, disk, early, late, members, rot, votes
 from tests.sim.swarm.ablations import trees as ablations_trees
 from tests.sim.swarm.ablations.names import Patch, always, instead, original, with_options
 from tests.sim.swarm.ablations.trees import Trees
@@ -25,7 +25,13 @@ from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.shapes import AWAY, LOSSY, REPEATING, Shape, lines, losing, small
 
 CALM = small()
-SAFEGUARDS = {**late.SAFEGUARDS, **members.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}
+SAFEGUARDS = {
+    **late.SAFEGUARDS,
+    **members.SAFEGUARDS,
+    **votes.SAFEGUARDS,
+    **rot.SAFEGUARDS,
+    **early.SAFEGUARDS,
+}
 ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE}
 
 

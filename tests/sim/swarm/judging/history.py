@@ -24,6 +24,7 @@ from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Forgotten, Frame, Sealed
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.sim.swarm.clients import Clients
+from tests.sim.swarm.judging.emitted import early_lines
 from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
 from tests.sim.swarm.row_pages import PageWatch
 
@@ -150,6 +151,8 @@ class History:
     """By id: when an agent lost its votes, the last time."""
     revised: dict[tuple[Incarnation, int, int], dict[str, int]] = field(default_factory=dict)
     """By the same: the revision of each member's contribution, where it is not the first."""
+    early: dict[Incarnation, list[tuple[ResultRecord, bytes]]] = field(default_factory=dict)
+    """By job: the lines with early rows, in the order in which masters emitted them."""
     decided: dict[Incarnation, list[Decided]] = field(default_factory=dict)
     """By job: what its masters have closed, in the order in which they did."""
     starts: dict[tuple[str, Incarnation], tuple[int, float]] = field(default_factory=dict)
@@ -195,6 +198,7 @@ class History:
         step = local.core.step
         closed: dict[tuple[bytes, int], int] = {}
         voting: dict[bytes, RegisterCell] = {}
+        emitted: dict[tuple[bytes, int], int] = {}
 
         def noted(event: Event, now: float) -> list[Effect]:
             entered()
@@ -204,6 +208,8 @@ class History:
                 job = self.names.get(event.job, event.job.hex())
                 self.given.setdefault((host, (job, event.incarnation)), []).append(event)
             effects = step(event, now)
+            if isinstance(event, ctl.EarlyMerged):
+                early_lines(self.early, local, event, emitted)
             for effect in effects:
                 if type(effect) is not Send:
                     self._effect(host, local, effect)

@@ -19,6 +19,7 @@ from elfmesh.control.jobs.records import (
 )
 from tests.sim.swarm.clients import d4_changes_are_linearizable
 from tests.sim.swarm.judging import registers
+from tests.sim.swarm.judging.early import d19_early_rows_stay
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.keeping import (
     i1_rows_and_counts_agree,
@@ -386,6 +387,7 @@ ALL: dict[str, Invariant] = {
     "I12 liveness": i12_closes_after_faults,
     "I13 limits": i13_within_limits,
     "I14 replay": i14_replay_changes_nothing,
+    "D-19 early": d19_early_rows_stay,
     "I16 older": i16_nothing_older_runs,
     "no bugs": no_bugs,
 }

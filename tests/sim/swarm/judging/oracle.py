@@ -152,6 +152,8 @@ def rows(job: Job, lines: Iterable[Written]) -> Rows:
     found = []
     for key in sorted({line.key for line in chosen}):
         group = [line for line in chosen if line.key == key]
+        if len(group) < job.enough:
+            continue
         values = [line.value for line in group]
         found.append(
             {
