@@ -1,4 +1,4 @@
-"""Reads the files of a coordination analysis: ELF-QL texts, programs, annotation files, and directories.
+"""Reads the files of a coordination analysis: texts, programs, sinks, annotations, and directories.
 
 A directory stands for its ELF-QL files and for the Python files that mention elfmesh. No file is run.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from elfmesh.api import sink_files
 from elfmesh.api.annotation_files import SUFFIXES, read_document
 from elfmesh.control.coordination.annotations import Document
 from elfmesh.control.coordination.declared import (
@@ -19,7 +20,7 @@ from elfmesh.control.coordination.declared import (
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.statements import dataflow
-from elfmesh.control.jobs.graph import JobGraph, job_graph
+from elfmesh.control.jobs.graph import JobGraph, JobSink, job_graph
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
 from elfmesh.ql import parse_many
 from elfmesh.ql.plan.statement import Statement
@@ -35,6 +36,7 @@ class DataflowFiles:
     documents: list[Document] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     programs: list[DeclaredProgram] = field(default_factory=list)
+    sinks: list[JobSink] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -51,7 +53,7 @@ class DataflowFiles:
         own = {
             each.name: each.statement for each in self.programs if each.statement and each.name not in known
         }
-        return job_graph([*self.statements, *own.values()])
+        return job_graph([*self.statements, *own.values()], self.sinks)
 
     def dataflow(self) -> Graph:
         return with_programs(dataflow(self.jobs()), self.programs)
@@ -64,6 +66,7 @@ def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
         DataError: an annotation file or a program is wrong.
         QueryError: a text is wrong.
         RuntimeFailure: a file cannot be read.
+        ConfigError: a configuration has a wrong sink.
         UsageError: a directory has no file to analyse, or annotations are mixed with texts.
     """
     found = DataflowFiles()
@@ -78,6 +81,10 @@ def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
             data = _bytes(file)
             found.programs += read_programs(data, file)
             found.texts[file] = data.decode("utf-8", "replace")
+        elif file.endswith(sink_files.SUFFIX):
+            text = _text(_bytes(file), file)
+            found.sinks += sink_files.read_sinks(text, file)
+            found.texts[file] = text
         else:
             text = _text(_bytes(file), file)
             found.statements += parse_many(text, source=file)

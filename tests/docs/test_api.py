@@ -33,6 +33,7 @@ EMBEDDED: dict[str, Any] = {
     "elfmesh": elfmesh,
     "elfmesh.run": elfmesh.run,
     "elfmesh.coordination": elfmesh.coordination,
+    "elfmesh.path": elfmesh.path,
 }
 WITH_AGENT: dict[str, Any] = {
     "elfmesh.connect": elfmesh.connect,

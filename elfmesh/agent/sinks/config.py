@@ -104,6 +104,8 @@ class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
         allow: networks besides the public ones to which the name in `url` may resolve, such as "10.0.0.0/8".
         timeout: time limit of a request, from connecting to the end of the answer.
         body_max: maximum size of the JSON of an interval; larger ones are refused.
+        idempotent: the receiver stores idempotency keys, so that an interval that it receives twice changes
+            nothing. The agent does not check this; `elf lint` and `elf blazes` believe it.
     """
 
     url: str
@@ -111,6 +113,7 @@ class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
     allow: tuple[str, ...] = ()
     timeout: str = "10 s"
     body_max: str = "16 MB"
+    idempotent: bool = False
 
     @property
     def timeout_s(self) -> float:

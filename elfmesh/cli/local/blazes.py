@@ -65,9 +65,9 @@ def blazes_command(
 ) -> int:
     """Show which outputs can differ, why, and what repairs them.
 
-    PATH is an ELF-QL file, a program (Python), a directory of them, or an annotation file (YAML or JSON). The
-    labels are Async (only the order of records differs), Run (contents may differ between runs), Inst
-    (between instances for a while) and Diverge (permanently).
+    PATH is an ELF-QL file, a program (Python), a directory of them, agent.toml (its sinks), or an annotation
+    file (YAML or JSON). The labels are Async (only the order of records differs), Run (contents may differ
+    between runs), Inst (between instances for a while) and Diverge (permanently).
     """
     from elfmesh.api import coordination
     from elfmesh.control.coordination import baseline as baselines

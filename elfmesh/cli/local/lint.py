@@ -24,8 +24,9 @@ EXIT_FOUND = 1
 def lint_command(paths: tuple[str, ...], output: str, level: str) -> int:
     """Find what makes outputs differ between runs, readers or replicas, without running anything.
 
-    PATH is an ELF-QL file, a program (Python), an annotation file (YAML or JSON), or a directory of texts and
-    programs. The comment `-- elf: allow B010 because REASON` on the line before allows a finding.
+    PATH is an ELF-QL file, a program (Python), agent.toml (its sinks), an annotation file (YAML or JSON), or
+    a directory of texts and programs. The comment `-- elf: allow B010 because REASON` on the line before
+    allows a finding.
     """
     from elfmesh.api import coordination
     from elfmesh.control.coordination import reports

@@ -24,8 +24,8 @@ from elfmesh.control.coordination.graph import Place
 from elfmesh.control.coordination.labels import Severity, StreamLabel
 from elfmesh.control.coordination.repair import remedies
 from elfmesh.control.coordination.rules import is_compatible
-from elfmesh.control.coordination.statements import job_steps, shown
-from elfmesh.control.jobs.graph import JobGraph, TaskKind
+from elfmesh.control.coordination.statements import WEBHOOK, job_steps, shown
+from elfmesh.control.jobs.graph import EdgeKind, JobGraph, TaskKind
 
 
 class Level(IntEnum):
@@ -53,6 +53,7 @@ CODES: dict[str, tuple[Level, str]] = {
     "B010": (Level.WARNING, "a lookup file where a TABLE of the text would be Async"),
     "B011": (Level.INFO, "a sketch whose error depends on the tree"),
     "B012": (Level.ERROR, "a cycle without a delay"),
+    "B015": (Level.WARNING, "revisions into a sink that only appends"),
     "B017": (Level.ERROR, "records that may arrive twice change a state"),
 }
 """Level and title of each code."""
@@ -190,13 +191,11 @@ def _twice(linted: Linted) -> Iterator[LintFinding]:
     silent = {at for program in linted.programs for _, at in program.silent}
     for component in graph.components:
         for path in component.paths:
-            repeats = [
-                each.name for each in graph.into.get((component.name, path.source), ()) if not each.once
-            ]
-            if repeats and path.annotation.writes and not path.idempotent and path.at not in silent:
+            once = all(each.once for each in graph.into.get((component.name, path.source), ()))
+            if not once and path.annotation.writes and not path.idempotent and path.at not in silent:
                 yield LintFinding(
-                    "B017", path.at, f"{component.name} counts a record that {repeats[0]} repeats twice",
-                    "make the path idempotent and declare it, or deliver each record once",
+                    "B017", path.at, f"a record that arrives twice counts twice in {component.name}",
+                    path.remedy or "make the path idempotent and declare it, or deliver each record once",
                 )  # fmt: skip
 
 
@@ -215,8 +214,20 @@ def _readers(linted: Linted) -> Iterator[LintFinding]:
             )  # fmt: skip
 
 
+def _revisions(linted: Linted) -> Iterator[LintFinding]:
+    for edge in linted.jobs.edges:
+        sink = edge.target.sink
+        if sink is not None and edge.kind is EdgeKind.REVISIONS and sink.type == WEBHOOK:
+            yield LintFinding(
+                "B015", Place(sink.source, sink.line),
+                f"the sink {sink.name} sends all revisions of an interval of {shown(edge.source.name)}, and "
+                "none replaces another",
+                'state = "final", or a sink of another type',
+            )  # fmt: skip
+
+
 RULES: tuple[Callable[[Linted], Iterator[LintFinding]], ...] = (
-    _labels, _silent, _steps, _seals, _readers, _cycles, _twice,
+    _labels, _silent, _steps, _seals, _readers, _cycles, _twice, _revisions,
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ Paper: Blazes VII (white box); the table of paths is in docs/coordination.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from elfmesh.control.coordination.graph import (
     AnnotatedPath,
@@ -46,6 +46,9 @@ SHAPED = frozenset(EXACT)
 
 CONDITIONS = ("completeness = 1", "late_dropped = 0", "expired = 0", "source_gap = 0")
 READ_CONDITIONS = ("records that are read are clean",)
+WEBHOOK, PROMETHEUS = "webhook", "prometheus"
+"""Types of sinks that read or store in ways of their own."""
+
 _SEALED = SealedOn(frozenset({INTERVAL}))
 
 
@@ -57,9 +60,54 @@ def dataflow(jobs: JobGraph) -> Graph:
         made = _JobComponents(task, jobs)
         components += made.components
         streams += made.streams
+    outputs = {each.producer for each in streams}
+    for edge in (each for each in jobs.edges if each.target.kind is TaskKind.SINK):
+        component, read = _sink(edge, outputs)
+        components.append(component)
+        streams += read
     outside = sorted(each.name for each in jobs.tasks if each.kind is TaskKind.RESULTS)
     notes = tuple(f"job {shown(each)} is not among the texts: it counts as Async" for each in outside)
     return Graph(tuple(components), tuple(streams), notes=notes)
+
+
+def _sink(edge: TaskEdge, outputs: Collection[Port | None]) -> tuple[Component, list[DataStream]]:
+    """Return a job at a sink: a component that stores its records, with one output.
+
+    A webhook sends a record again whose answer was lost. Prometheus reads the newest record when it is asked.
+    Revisions of open intervals replace each other, except at a webhook, which has each of them.
+    """
+    sink = edge.target.sink
+    assert sink is not None
+    name, root = f"{shown(edge.source.name)} > {sink.name}", f"{shown(edge.source.name)} root"
+    place = Place(sink.source, sink.line)
+    revised = edge.kind is EdgeKind.REVISIONS and (root, "tentative") in outputs
+    hook, idempotent = sink.type == WEBHOOK, sink.idempotent
+    fixes = ['state = "final"'] if revised else []
+    fixes += [] if idempotent else ["idempotent = true, if the receiver stores keys"]
+    remedy = " and ".join(fixes)
+    if sink.type == PROMETHEUS:
+        why, remedy = "a reader gets the newest record, which others may have later", "read `elf results`"
+        paths = [AnnotatedPath("final", "rows", annotated("OR"), why=why, at=place, remedy=remedy)]
+    else:
+        why = "a record may be sent twice, with the same key" if hook else "one record for each interval"
+        paths = [AnnotatedPath("final", "rows", annotated("CW"), None, idempotent, why, place, remedy)]
+    if revised:
+        target = "rows" if hook else "open rows"
+        why = "revisions of an open interval depend on which agents have contributed"
+        gate = annotated("OW", [INTERVAL])
+        paths.append(AnnotatedPath("tentative", target, gate, None, idempotent, why, place, remedy))
+    ends = [(each.source, (root, each.source)) for each in paths]
+    streams = [
+        DataStream(f"{name} {kind}", producer, (name, kind), once=not hook, at=place)
+        for kind, producer in ends
+    ]
+    streams += [
+        DataStream(name if target == "rows" else f"{name} {target}", (name, target), None,
+                   provisional=target != "rows", at=place)
+        for target in dict.fromkeys(path.target for path in paths)
+    ]  # fmt: skip
+    replicated = True if sink.type == PROMETHEUS else None
+    return Component(name, tuple(paths), replicated, place, name), streams
 
 
 def shown(name: str) -> str:

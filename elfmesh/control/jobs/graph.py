@@ -1,11 +1,12 @@
 """The typed graph of tasks and edges over the jobs of a fleet or a directory.
 
-A task is a job, or an input from which jobs read: a stream of records, the results of a job outside the
-graph, a lookup file, or a TABLE of a text. An edge leads from a task to a job that reads it. The graph knows
-statements, not labels, rates or places; coordination and planning make their graphs from it.
+A task is a job, an input from which jobs read (a stream of records, the results of a job outside the graph, a
+lookup file, or a TABLE of a text), or a sink. An edge leads from a task to a job that reads it, or from a job
+to a sink. The graph knows statements, not labels, rates or places; coordination and planning make their
+graphs from it.
 
-Invariants: tasks are unique by kind and name. An edge ends at a job. A job that reads another is listed
-behind it, unless they read each other.
+Invariants: tasks are unique by kind and name. An edge ends at a job or at a sink. A job that reads another is
+listed behind it, unless they read each other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 from elfmesh.errors import DataError
@@ -27,25 +29,58 @@ class TaskKind(Enum):
     RESULTS = "results"
     LOOKUP = "lookup"
     TABLE = "table"
+    SINK = "sink"
 
 
 class EdgeKind(Enum):
-    """How a job reads: records as they arrive, closed records, one closed record, or rows of a table."""
+    """How a task reads: records as they arrive, closed records, one closed record, or rows of a table.
+
+    A sink reads closed records, or also revisions of open ones.
+    """
 
     RECORDS = "records"
     RESULTS = "results"
     LATEST = "latest"
     SAME = "same"
     ROWS = "rows"
+    REVISIONS = "revisions"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSink:
+    """Sink of an agent's configuration.
+
+    Attributes:
+        name: name in `[sinks.NAME]`.
+        type: type of the sink, such as "webhook".
+        jobs: names of jobs, or patterns such as "shop/*".
+        revisions: whether it also stores revisions of open intervals.
+        idempotent: whether a record that it receives twice changes nothing.
+        source: file and line of its declaration, for messages.
+        line: line in the file; 0 if it is unknown.
+    """
+
+    name: str
+    type: str
+    jobs: tuple[str, ...]
+    revisions: bool = False
+    idempotent: bool = True
+    source: str = ""
+    line: int = 0
+
+    def takes(self, job: str) -> bool:
+        """Return whether the sink stores the results of a job, "namespace/name"."""
+        return any(fnmatchcase(job, each.replace(".", "/", 1)) for each in self.jobs)
 
 
 @dataclass(frozen=True, slots=True)
 class JobTask:
-    """Task; a job has its statement."""
+    """Task; a job has its statement, and a sink its settings."""
 
     kind: TaskKind
     name: str
     statement: Statement | None = None
+    sink: JobSink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +113,23 @@ class JobGraph:
     def _into(self) -> Mapping[str, list[TaskEdge]]:
         found: dict[str, list[TaskEdge]] = {}
         for each in self.edges:
-            found.setdefault(each.target.name, []).append(each)
+            if each.target.kind is TaskKind.JOB:
+                found.setdefault(each.target.name, []).append(each)
         return found
+
+    @property
+    def sinks(self) -> tuple[JobTask, ...]:
+        return tuple(each for each in self.tasks if each.kind is TaskKind.SINK)
 
     def into(self, job: JobTask) -> list[TaskEdge]:
         """Return what a job reads, by part."""
         return self._into.get(job.name, [])
 
 
-def job_graph(statements: Iterable[Statement]) -> JobGraph:
-    """Return the graph of statements. Queries without CREATE JOB are named after their position.
+def job_graph(statements: Iterable[Statement], sinks: Iterable[JobSink] = ()) -> JobGraph:
+    """Return the graph of statements, with a sink task for each job that a sink stores.
+
+    Queries without CREATE JOB are named after their position.
 
     Raises:
         DataError: two statements create the same job.
@@ -113,7 +155,19 @@ def job_graph(statements: Iterable[Statement]) -> JobGraph:
         for kind, source, part, inner in found
     ]
     inputs = dict.fromkeys(each.source for each in edges if each.source.kind is not TaskKind.JOB)
-    return JobGraph((*inputs, *jobs.values()), tuple(edges))
+    stored = [
+        TaskEdge(
+            EdgeKind.REVISIONS if sink.revisions else EdgeKind.RESULTS,
+            job,
+            JobTask(TaskKind.SINK, f"{sink.name} {job.name}", sink=sink),
+            0,
+        )
+        for sink in sinks
+        for job in jobs.values()
+        if job.statement and job.statement.job and sink.takes(job.name)
+    ]
+    tasks = (*inputs, *jobs.values(), *(each.target for each in stored))
+    return JobGraph(tasks, (*edges, *stored))
 
 
 _Read = tuple[EdgeKind, JobTask, int, bool]

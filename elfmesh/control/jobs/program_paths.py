@@ -79,8 +79,12 @@ def path(
         UsageError: the declaration is wrong, or belongs to another callback.
 
     Example:
-        >>> @path("results", "multicast", "CW", idempotent=True, why="one record per batch")
-        ... async def on_result(self, result): ...
+        >>> import elfmesh
+        >>> class Coupons(elfmesh.Job):
+        ...     name = "shop/coupons"
+        ...     @elfmesh.path("results", "multicast", "CW", idempotent=True, why="one message per batch")
+        ...     async def on_result(self, result):
+        ...         await self.multicast(result.rows)
     """
     declared = ProgramPath(source, target, label, tuple(by), idempotent, why)
 

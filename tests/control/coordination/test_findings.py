@@ -18,12 +18,18 @@ from elfmesh.control.coordination.findings import (
 )
 from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.statements import dataflow
-from elfmesh.control.jobs.graph import job_graph
+from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.ql import parse_many
 
 
 def of_texts(text: str) -> list[LintFinding]:
     jobs = job_graph(parse_many(text, source="f.elfql"))
+    return findings(Linted(analyse(dataflow(jobs)), jobs))
+
+
+def of_sink(**settings: object) -> list[LintFinding]:
+    sink = JobSink("hook", "webhook", ("a/*",), source="agent.toml", line=3, **settings)  # type: ignore[arg-type]  # by name
+    jobs = job_graph(parse_many(JOB.format("x", "", "log")), [sink])
     return findings(Linted(analyse(dataflow(jobs)), jobs))
 
 
@@ -119,6 +125,7 @@ CASES = (
         of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a"}]}),
         of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a", "delayed": True}]}),
     ),
+    ("B015", of_sink(revisions=True), of_sink(revisions=False)),
     (
         "B017",
         of_values(count("CW") | streams(once=False)),
@@ -162,6 +169,14 @@ def test_the_second_case_of_a_label_counts() -> None:
 
 def test_a_tentative_output_is_no_finding() -> None:
     assert of_texts(JOB.format("x", "ON STRAGGLER CORRECT", "log")) == []
+
+
+def test_a_webhook_without_stored_keys_may_count_twice() -> None:
+    assert {(each.code, str(each.at)) for each in of_sink(idempotent=False)} == {
+        ("B001", "agent.toml:3"),
+        ("B017", "agent.toml:3"),
+    }
+    assert of_sink(idempotent=True) == []
 
 
 def test_a_seal_that_does_not_fit_names_what_would() -> None:

@@ -11,7 +11,7 @@ from elfmesh.control.coordination.derivation import Analysis
 from elfmesh.control.coordination.drawing import lines
 from elfmesh.control.coordination.repair import remedies
 from elfmesh.control.coordination.statements import CONDITIONS, dataflow
-from elfmesh.control.jobs.graph import job_graph
+from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.ql import parse_many
 
 ROOT = Path(__file__).parents[3]
@@ -204,3 +204,34 @@ def test_the_queries_of_the_paper_need_no_annotations(query: str) -> None:
     assert found["rows final: row -> state"] == "CW"
     assert found["rows final: seal -> final"] == f"OR ({gate})"
     assert analysed(FIGURE_6[query]).shown("query 1") == "Async"
+
+
+# -- sinks
+
+
+@pytest.mark.parametrize(
+    ("kind", "revisions", "idempotent", "labels"),
+    [
+        ("parquet", False, True, {"a.b > s": "Async"}),
+        ("parquet", True, True, {"a.b > s": "Async", "a.b > s open rows": "Run"}),
+        ("webhook", False, True, {"a.b > s": "Async"}),
+        ("webhook", False, False, {"a.b > s": "Run"}),
+        ("webhook", True, True, {"a.b > s": "Run"}),
+        ("prometheus", False, True, {"a.b > s": "Inst"}),
+    ],
+)
+def test_a_sink_is_an_output_of_its_own(
+    kind: str, revisions: bool, idempotent: bool, labels: dict[str, str]
+) -> None:
+    sink = JobSink("s", kind, ("a/*",), revisions, idempotent)
+    found = analyse(dataflow(job_graph(parse_many(f"{TABLE}; {LOOKUP}"), [sink])))
+    assert {name: found.shown(name) for name in found.outputs if ">" in name} == labels
+    provisional = {name for name in found.graph.provisional if ">" in name}
+    assert provisional == {name for name in labels if name.endswith("open rows")}
+
+
+def test_a_sink_inherits_the_label_of_its_job() -> None:
+    text = "CREATE JOB a.b EVERY '1 s' AS " + LOOKUP.replace("(*)", "(*) AS n")
+    found = analyse(dataflow(job_graph(parse_many(text), [JobSink("s", "parquet", ("a.b",))])))
+    assert found.shown("a.b > s") == "Run"
+    assert found.inherited("a.b > s") == ["a.b"]

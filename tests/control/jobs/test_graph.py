@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.jobs.graph import EdgeKind, JobGraph, TaskKind, job_graph
+from elfmesh.control.jobs.graph import EdgeKind, JobGraph, JobSink, TaskKind, job_graph
 from elfmesh.errors import DataError
 from elfmesh.ql import parse_many
 
@@ -69,3 +69,27 @@ def test_an_edge_of_a_cycle_carries_rows_to_later_intervals() -> None:
 def test_a_job_is_created_once() -> None:
     with pytest.raises(DataError, match="the job shop/hot is created twice"):
         graph(HOT, HOT)
+
+
+def test_sinks_store_the_jobs_that_their_patterns_match() -> None:
+    texts = [
+        f"CREATE JOB {name} EVERY '1 s' AS SELECT u, count(*) AS n FROM log GROUP BY u"
+        for name in ("a.x", "b.y")
+    ]
+    sinks = [
+        JobSink("files", "parquet", ("*",)),
+        JobSink("hook", "webhook", ("a/*", "c.z"), revisions=True),
+        JobSink("none", "webhook", ("c/*",)),
+    ]
+    found = job_graph(parse_many("; ".join([*texts, "SELECT u FROM log"])), sinks)
+    assert [
+        (each.kind, each.source.name, each.target.name)
+        for each in found.edges
+        if each.target.kind is TaskKind.SINK
+    ] == [
+        (EdgeKind.RESULTS, "a/x", "files a/x"),
+        (EdgeKind.RESULTS, "b/y", "files b/y"),
+        (EdgeKind.REVISIONS, "a/x", "hook a/x"),
+    ]
+    assert [each.name for each in found.sinks] == ["files a/x", "files b/y", "hook a/x"]
+    assert {each.target.kind for job in found.jobs for each in found.into(job)} == {TaskKind.JOB}
