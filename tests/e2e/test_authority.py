@@ -18,6 +18,8 @@ CONFIG = f"""
 [namespaces.shop]
 streams = ["log"]
 jobs = 1
+[coordination]
+require = {{ "shop/strict" = "Async" }}
 [sinks.hook]
 type = "webhook"
 jobs = ["*"]
@@ -69,6 +71,18 @@ def test_what_is_not_granted_is_refused_by_the_agent(site: Site) -> None:
     ):
         code, reported = site.apply(job, what, stream)
         assert (code, reason in reported) == (65, True), reported
+
+
+def test_a_version_above_the_required_label_is_refused_by_the_agent(site: Site) -> None:
+    path = site.root / "strict.elfql"
+    path.write_text(
+        JOB.format(job="shop.strict", what="path", stream="log").replace(" AS", " ON STRAGGLER SKIP AS", 1)
+    )
+    code, reported = site.elf("apply", "-f", str(path))
+    agent = site.elf("get", "agents", "-o", "csv")[1].splitlines()[1].split(",")[0]
+    assert (code, f"{agent}: its label is Async | Run" in reported) == (65, True), reported
+    code, reported = site.elf("apply", "-f", str(path), "--require", "Async")
+    assert (code, "--require requires Async" in reported) == (1, True), reported
 
 
 def test_a_job_sees_objects_and_whole_lines_without_what_is_hidden(site: Site) -> None:

@@ -23,6 +23,7 @@ from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.ingest.authority.settings import (
     AuditConfig,
+    CoordinationConfig,
     FieldsConfig,
     ManifestsConfig,
     NamespaceConfig,
@@ -83,6 +84,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     namespaces: dict[str, NamespaceConfig] = {}
     fields: FieldsConfig = FieldsConfig()
     audit: AuditConfig = AuditConfig()
+    coordination: CoordinationConfig = CoordinationConfig()
     tls: TlsConfig = TlsConfig()
     dangerously_insecure_network: bool = False
 
@@ -205,6 +207,7 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             message = f"unknown key {unknown[1]!r}"
             sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
             sections |= {"fields": FieldsConfig, "audit": AuditConfig, "tls": TlsConfig}
+            sections |= {"coordination": CoordinationConfig}
             section = sections.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]

@@ -46,7 +46,9 @@ from elfmesh.cli.jobs.update import (
 from elfmesh.cli.jobs.verify import verify_command
 from elfmesh.cli.jobs.wait import wait_command
 from elfmesh.cli.jobs.why import why_command
+from elfmesh.control.jobs.policy import LABEL_NAMES
 from elfmesh.control.jobs.signing import text_digest
+from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
@@ -59,6 +61,11 @@ from elfmesh.text import printable
 @signature_option
 @click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
 @click.option("--strict", is_flag=True, help="Refuse a job if no agent has its stream.")
+@click.option(
+    "--require",
+    type=click.Choice(LABEL_NAMES),
+    help="Refuse a job whose output has a higher label (see elf blazes).",
+)
 @creator_option
 @output_option
 @api_option
@@ -67,6 +74,7 @@ def apply_command(
     signature: str | None,
     dry_run: bool,
     strict: bool,
+    require: str | None,
     creator: str | None,
     output: str,
     api: str | None,
@@ -76,6 +84,10 @@ def apply_command(
     text, source = read_text(path)
     envelopes = read_signatures(path, signature)
     jobs = _statements(text, source)
+    rule = {} if require is None else {"*": require}
+    for job_text, name, _ in jobs:
+        if problem := label_refusal(rule, name, job_text, "--require"):
+            raise RuntimeFailure(f"{name}: {problem}", where=source)
     for _, _, streams in jobs:
         note_unknown_streams(client, streams, strict=strict)
     for job in jobs:

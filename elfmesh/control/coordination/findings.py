@@ -108,23 +108,21 @@ def _labels(linted: Linted) -> Iterator[LintFinding]:
             continue
         producers = analysis.graph.producers[name]
         at = analysis.graph.by_name[producers[0][0]].at if producers else Place()
-        yield LintFinding(LABEL_CODES[worst], at, *_cause(analysis, name, label))
+        why, remedy = cause(analysis, name)
+        yield LintFinding(LABEL_CODES[worst], at, f"{name} is {analysis.shown(name)}: {why}", remedy)
 
 
-def _cause(analysis: Analysis, name: str, label: StreamLabel) -> tuple[str, str]:
-    shown = analysis.shown(name)
+def cause(analysis: Analysis, name: str) -> tuple[str, str]:
+    """Return why an output is not Async, and what would make it so."""
+    label = analysis.outputs[name]
     if label.severity is Severity.ASYNC:
-        why = "it may be published without stragglers"
-        return f"{name} is {shown}: {why}", "ON STRAGGLER WAIT or CORRECT, without HORIZON"
-    causes = [each for each in analysis.why(name) if each.anomaly]
-    why = causes[0].path.why or f"{causes[0].output[0]}: {causes[0].path} is {causes[0].path.annotation}"
+        return "it may be published without stragglers", "ON STRAGGLER WAIT or CORRECT, without HORIZON"
+    found = [each for each in analysis.why(name) if each.anomaly]
+    why = found[0].path.why or f"{found[0].output[0]}: {found[0].path} is {found[0].path.annotation}"
     if others := analysis.inherited(name):
         why = f"it inherits the label of {', '.join(others)}"
     remedy = "; ".join(remedies(analysis, name))
-    return (
-        f"{name} is {shown}: {why}",
-        remedy or f"`elf blazes` lists repairs; --why '{name}' derives the label",
-    )
+    return why, remedy or f"`elf blazes` lists repairs; --why '{name}' derives the label"
 
 
 def _steps(linted: Linted) -> Iterator[LintFinding]:

@@ -17,6 +17,7 @@ from elfmesh.control.jobs.plan import has_no_members
 from elfmesh.control.jobs.signing import is_tombstone
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.preflight import Preflight
+from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.protocol.messages import Ask, Submit
 
 
@@ -35,7 +36,7 @@ class Leading:
         """Pass on a submission, unless this agent would have to evaluate the job and must not."""
 
         def checked() -> None:
-            if problem := self.problem(message.manifest):
+            if problem := self.problem(message.manifest) or self._label_refusal(message.manifest):
                 body = error_body(f"{self._context.name}: {problem}", code=65)
                 respond(self._context, message.origin, message.token, CONFLICT, body)
             else:
@@ -52,6 +53,10 @@ class Leading:
         The preflight of the job must have ended.
         """
         return self._preflight.error(manifest) or self._context.policy.refusal(manifest, ())
+
+    def _label_refusal(self, manifest: Manifest) -> str:
+        require = self._context.policy.require
+        return label_refusal(require, f"{manifest.namespace}/{manifest.name}", manifest.text)
 
     def on_ask(self, ask: Ask, master: Master | None, then: Callable[[Ask], None]) -> None:
         """Pass on a request, unless it would end a job without the required signature."""

@@ -32,6 +32,9 @@ OTHERS = "*"
 
 STATEMENTS_MAX = 256
 
+LABEL_NAMES = ("Async", "Run", "Inst", "Diverge")
+"""Labels of outputs, from the one that differs least; see docs/coordination.md."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -66,11 +69,13 @@ class Policy:
         hidden: fields that no job may read.
         namespaces: grants by name of namespace; empty: all may use everything.
         signed: whether each version and the end of a job need signatures.
+        require: the highest label of a job's output, by names of jobs or patterns.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
     namespaces: Mapping[str, Grant] = field(default_factory=dict)
     signed: bool = False
+    require: Mapping[str, str] = field(default_factory=dict)
 
     def grant(self, namespace: str) -> Grant | None:
         if not self.namespaces:
@@ -131,6 +136,12 @@ class Policy:
 
 OPEN = Policy(FieldRules(()))
 """Policy of an agent without configuration, which refuses nothing."""
+
+
+def required_label(require: Mapping[str, str], job: str) -> str | None:
+    """Return the lowest label that the patterns of a job, "namespace/name", require; None without any."""
+    found = [label for pattern, label in require.items() if fnmatchcase(job, pattern)]
+    return min(found, key=LABEL_NAMES.index) if found else None
 
 
 def _column_granted(path: str, grant: Grant) -> bool:

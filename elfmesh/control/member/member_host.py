@@ -22,6 +22,7 @@ from elfmesh.control.jobs.terms import Participant, Terms
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.preflight import Preflight
+from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
 from elfmesh.control.protocol.messages import Announce, RosterAck, Running, Verdict, WhatRuns
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
@@ -316,6 +317,9 @@ class MemberHost:
     def _error(self, manifest: Manifest, plan: JobPlan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
         if error := self.preflight.error(manifest) or self._context.policy.refusal(manifest, self.streams):
+            return error
+        require = self._context.policy.require if is_new else {}
+        if error := label_refusal(require, f"{manifest.namespace}/{manifest.name}", manifest.text):
             return error
         unknown = [name for name in plan.lookups if name not in self.lookups]
         if unknown:

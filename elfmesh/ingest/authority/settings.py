@@ -6,6 +6,7 @@ Owns names, defaults and checks. Only a user who can write the file can change a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -81,6 +82,17 @@ class FieldsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: tuple[str, ...] = ()
 
 
+class CoordinationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labels that new versions of jobs must have here; see docs/coordination.md.
+
+    Attributes:
+        require: the highest label that an output may have, by names of jobs or patterns: { "shop/*" =
+            "Async" }. Several patterns of a job: the lowest one.
+    """
+
+    require: dict[str, Literal["Async", "Run", "Inst", "Diverge"]] = {}
+
+
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Audit log.
 
@@ -97,7 +109,12 @@ class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parse_size(self.file_max)
 
 
-def policy_of(fields: FieldsConfig, namespaces: Mapping[str, NamespaceConfig], signed: bool) -> Policy:
+def policy_of(
+    fields: FieldsConfig,
+    namespaces: Mapping[str, NamespaceConfig],
+    signed: bool,
+    require: Mapping[str, str] = MappingProxyType({}),
+) -> Policy:
     grants = {
         name: Grant(
             streams=each.streams,
@@ -111,7 +128,7 @@ def policy_of(fields: FieldsConfig, namespaces: Mapping[str, NamespaceConfig], s
         )
         for name, each in namespaces.items()
     }
-    return Policy(FieldRules(fields.deny, fields.allow), grants, signed)
+    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require)
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:

@@ -132,3 +132,14 @@ def test_where_versions_are_signed_a_job_ends_by_a_signed_tombstone_or_as_a_cana
     assert rig.went_on == ([ask] if passes else [])
     if not passes:
         assert "signed tombstone only" in rig.refusal()
+
+
+def test_a_job_that_reads_jobs_has_the_required_label_where_it_is_submitted() -> None:
+    """Its master evaluates it, and no member checks it."""
+    rig = Rig()
+    rig.context.policy = replace(OPEN, require={"shop/*": "Async"})
+    message = rig.submit(READER)
+    assert rig.went_on == [message]
+    rig.submit(manifest_of(READER.text.replace("SUM(hits)", "approx_percentile(hits, 0.5)")))
+    assert rig.went_on == [message]
+    assert "agent-1: its label is Run" in rig.refusal()
