@@ -24,6 +24,7 @@ DOCUMENTS = [
     for name in (
         *("guide.md", "operations/backup-and-upgrade.md"),
         *("sinks.md", "programs.md", "functions.md", "identity.md", "coordination.md"),
+        "failure-domains.md",
     )
 ]
 """The README shows only `make demo`, run by tests/cli/test_demo.py, and `make test`, which is this run."""

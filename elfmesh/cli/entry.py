@@ -108,6 +108,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.cli.local.lint:lint_command",
         "Find what makes outputs differ, in texts and programs.",
     ),
+    "plan": (
+        "elfmesh.cli.local.plan:plan_command",
+        "Choose which tasks of a topology get a replica.",
+    ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
         "elfmesh.cli.host.validate:validate_command",
@@ -132,7 +136,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 line in --help."""
 
 SECTIONS = {
-    "On one machine": "run demo explain blazes lint test validate spark diff",
+    "On one machine": "run demo explain blazes lint plan test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query why verify tap dead-letters",
     "The fleet": "status wait ok-to-stop forget get describe top health page leave",
@@ -154,6 +158,7 @@ OWN_MEANING = frozenset(
         "ELF_AGENT_API",  # the agent's own API address; ELF_API is the address of the agent to query
         "ELF_BLAZES_OUTPUT",  # text or a picture; ELF_OUTPUT is table, json or csv
         "ELF_LINT_OUTPUT",
+        "ELF_PLAN_OUTPUT",
         "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is an output format
         "ELF_SAVEPOINT_CREATE_OUTPUT",
         "ELF_SIGN_OUTPUT",
