@@ -27,6 +27,7 @@ NAMES = (
     "spark",
     "tls",
     "host",
+    "planners",
 )
 WIDTH = 160
 """Columns of the table where the width of the terminal is unknown."""

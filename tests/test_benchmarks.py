@@ -26,6 +26,7 @@ QUICK = {
     "functions": "numbers",
     "tls": "connections",
     "host": "idle",
+    "planners": "skew",
 }
 """A part that takes a few seconds, of each benchmark that has one; `make test-all` runs all parts of all."""
 

@@ -104,12 +104,20 @@ def random_values(
         shared: whether an operator may feed several others.
     """
     count = dice.randint(*operators)
-    sizes = [dice.randint(*tasks) for _ in range(count)]
     feeds: dict[int, list[int]] = {}
     for at in range(count - 1):
         more = 2 if shared and dice.random() < 0.25 else 1
         for to in dice.sample(range(at + 1, count), min(more, count - at - 1)):
             feeds.setdefault(to, []).append(at)
+    sizes: list[int] = []
+    for at in range(count):
+        senders = [sizes[sender] for sender in feeds.get(at, [])] if shape == "structured" else []
+        fitting = [
+            size
+            for size in range(tasks[0], tasks[1] + 1)
+            if all(size == each or size >= 2 * each or each >= 2 * size for each in senders)
+        ]
+        sizes.append(dice.choice(fitting or [1]))
     values = []
     for at in range(count):
         inputs = []
