@@ -122,11 +122,9 @@ def gap(title: str, drawn: list[Topology], budgets: list[int], ours: list[Planne
 
 
 def figure(name: str, value: float, unit: str, peer: str = "", ratio: float = 0.0) -> Figure:
-    return (
-        Figure(name, value, unit, peer, ratio)
-        if value
-        else Figure(name, 0.0, "", skipped="0: no MC-tree is replicated")
-    )
+    if not value:
+        return Figure(name, 0.0, "", skipped="0: no MC-tree is replicated")
+    return Figure(name, value, unit, peer, ratio)
 
 
 def q1() -> Topology:
