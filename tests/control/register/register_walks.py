@@ -4,11 +4,50 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from tests.control.register.register_model import Broken, Model, State, contact
 
+S = TypeVar("S", bound=Hashable)
 
-def explore(model: Model, states_max: int) -> tuple[int, bool]:
+
+class Explored(Protocol[S]):
+    """What a model offers to those that explore it."""
+
+    start: S
+
+    def successors(self, state: S, /) -> Iterable[S]:
+        """What may happen next."""
+        ...
+
+    def check(self, state: S, /) -> None:
+        """Raises Broken."""
+        ...
+
+
+class Wandered(Explored[Any], Protocol):
+    """What a model offers to random walks; its states have `proposers`."""
+
+    @property
+    def agents(self) -> Sequence[object]:
+        """The acceptors, those that may come included."""
+        ...
+
+    def proposes(self, state: Any, place: int, /) -> Iterable[Any]:
+        """What one proposer may do."""
+        ...
+
+    def votes(self, state: Any, place: int, of: frozenset[bytes], /) -> Iterable[Any]:
+        """What one acceptor may do with what these proposers said."""
+        ...
+
+    def loses(self, state: Any, /) -> Iterable[Any]:
+        """What an acceptor may lose."""
+        ...
+
+
+def explore(model: Explored[S], states_max: int) -> tuple[int, bool]:
     """Breadth first; how many states were seen, and whether these are all. Raises Broken."""
     seen = {model.start}
     queue = deque([model.start])
@@ -24,7 +63,7 @@ def explore(model: Model, states_max: int) -> tuple[int, bool]:
     return len(seen), True
 
 
-def wander(model: Model, rng: random.Random, walks: int, steps: int) -> int:
+def wander(model: Wandered, rng: random.Random, walks: int, steps: int) -> int:
     """Random walks, deeper than breadth first comes; how many steps were taken. Raises Broken.
 
     For a while one proposer speaks and only some agents hear it, then another: so rounds come far and meet.
@@ -84,7 +123,7 @@ def hears(model: Model, state: State, place: int, number: int, *, late: bool = F
     return voted[0 if late else -1]
 
 
-def is_caught(model: Model, rng: random.Random, *, walks: int, steps: int) -> bool:
+def is_caught(model: Wandered, rng: random.Random, *, walks: int, steps: int) -> bool:
     """Whether walks break a promise."""
     try:
         wander(model, rng, walks, steps)

@@ -1,0 +1,119 @@
+"""What must hold in every state of the model of grants (`grant_model.py`)."""
+
+from __future__ import annotations
+
+import itertools
+
+from elfmesh.control.consensus.rules import NONE, Ballot
+from elfmesh.machine import Contact
+from tests.control.register.grant_rules import History, is_prefix
+from tests.control.register.grant_world import CastVote, Proposed, World
+from tests.control.register.register_model import Broken
+
+Sent = list[tuple[bytes, CastVote]]
+
+
+def check(
+    world: World,
+    agents: list[Contact],
+    flaws: frozenset[str],
+    kept: frozenset[tuple[str, int]],
+    *,
+    damaged: bool,
+) -> bool:
+    """Return whether votes have closed an interval. Raises Broken."""
+    asked = {each.ballot: each for each in world.asked}
+    accepted = {agent.id: site.accepted for agent, site in zip(agents, world.sites, strict=True)}
+    chosen = sorted(
+        (each for each in world.asked if _is_chosen(each, accepted)), key=lambda each: each.ballot
+    )
+    _check_chain(chosen, asked)
+    sent = [(agent.id, cast) for agent, site in zip(agents, world.sites, strict=True) for cast in site.sent]
+    closed = _closed_by_votes(sent, asked, flaws)
+    for ballot, history, _ in closed:
+        for later in chosen:
+            if later.ballot > ballot and not is_prefix(history, later.value.history):
+                raise Broken("a value was chosen without an interval that votes had closed")
+    histories = [*(each.value.history for each in chosen), *(history for _, history, _ in closed)]
+    longest = max(histories, key=len)
+    if any(not is_prefix(each, longest) for each in histories):
+        raise Broken("an interval was closed with two records")
+    _check_records(longest)
+    for _, history, voters in closed:
+        _check_excluded(history, voters, kept)
+    if not damaged:
+        for (_, one), (_, other) in itertools.combinations(sent, 2):
+            short, long = sorted((one.history, other.history), key=len)
+            if one.ballot == other.ballot and not is_prefix(short, long):
+                raise Broken("two votes of one ballot differ, and nothing was damaged")
+    numbers = {(each.roster_epoch, each.number) for each in world.announced}
+    if len(numbers) < len(world.announced):
+        raise Broken("a roster number was given twice in a roster epoch")
+    return bool(closed)
+
+
+def _is_chosen(asked: Proposed, accepted: dict[bytes, frozenset[Ballot]]) -> bool:
+    """Counted here again, so that a flaw in the rules does not hide itself."""
+    return all(
+        2 * sum(asked.ballot in accepted[agent] for agent in group) > len(group) for group in asked.groups
+    )
+
+
+def _check_chain(chosen: list[Proposed], asked: dict[Ballot, Proposed]) -> None:
+    chain = [chosen[-1]]
+    while chain[-1].parent != NONE:
+        chain.append(asked[chain[-1].parent])
+    decided = {each.ballot for each in chain}
+    if any(each.ballot not in decided for each in chosen):
+        raise Broken("a value was chosen beside the chain of the others")
+    masters: dict[int, int] = {}
+    for later, earlier in itertools.pairwise(chain):
+        old, new = earlier.value, later.value
+        if masters.setdefault(new.epoch, new.master) != new.master:
+            raise Broken("two masters of one epoch")
+        if new.epoch < old.epoch or new.roster_epoch < old.roster_epoch:
+            raise Broken("an epoch went back")
+
+
+def _closed_by_votes(
+    sent: Sent, asked: dict[Ballot, Proposed], flaws: frozenset[str]
+) -> list[tuple[Ballot, History, list[CastVote]]]:
+    """What a majority of the acceptors has voted, with its votes."""
+    found = []
+    for ballot in sorted({cast.ballot for _, cast in sent}):
+        value = asked[ballot].value
+        voters = [each.id for each in value.acceptors]
+        of = [
+            (agent, cast)
+            for agent, cast in sent
+            if agent in voters and (cast.ballot == ballot or "votes of several ballots" in flaws)
+        ]
+        shortest = len(value.history) + 1
+        ends = {cast.history[:end] for _, cast in of for end in range(shortest, len(cast.history) + 1)}
+        for history in ends:
+            votes = {agent: cast for agent, cast in of if is_prefix(history, cast.history)}
+            if 2 * len(votes) > len(voters):
+                found.append((ballot, history, list(votes.values())))
+    return found
+
+
+def _check_records(history: History) -> None:
+    for earlier, later in itertools.pairwise(history):
+        if later.epoch < earlier.epoch:
+            raise Broken("a record of a lower epoch follows one of a higher epoch")
+    for record in history:
+        if record.grant is None:
+            continue
+        for number, agent, _ in record.content:
+            if record.grant.roster[number] != agent:
+                raise Broken("a record counts a contribution under the number of another member")
+
+
+def _check_excluded(history: History, voters: list[CastVote], kept: frozenset[tuple[str, int]]) -> None:
+    for record in history:
+        for agent in () if record.grant is None else record.grant.excluded:
+            for index in range(record.since, record.interval + 1):
+                if any((agent, index) in each.had for each in voters):
+                    raise Broken("votes closed a record without a member of which a voter had something")
+                if (agent, index) in kept:
+                    raise Broken("votes closed a record without a member of which a copy was held")
