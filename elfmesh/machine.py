@@ -69,7 +69,8 @@ class Contact(msgspec.Struct, frozen=True, array_like=True):
         host: address to connect to.
         port: overlay port.
         incarnation: grows each time the agent starts or refutes its own death.
-        rack: failure-domain label, "" if unknown.
+        rack: failure-domain label, "" if unknown; agents of one rack are in one region.
+        region: failure-domain label, "" if unknown. Earlier versions do not send it and ignore it.
     """
 
     id: bytes
@@ -77,6 +78,7 @@ class Contact(msgspec.Struct, frozen=True, array_like=True):
     port: int
     incarnation: int = 0
     rack: str = ""
+    region: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="t"):

@@ -15,7 +15,7 @@ from elfmesh.overlay.messages import Obituary, Ping, Pong
 from elfmesh.overlay.table import Peer, Table
 
 HOST_CHARS_MAX = 255
-RACK_CHARS_MAX = 64
+DOMAIN_CHARS_MAX = 64
 INCARNATION_MAX = 1 << 62
 
 
@@ -78,6 +78,7 @@ class Context:
             len(contact.id) == ID_BYTES
             and 0 < contact.port < 65536
             and 0 < len(contact.host) <= HOST_CHARS_MAX
-            and len(contact.rack) <= RACK_CHARS_MAX
+            and len(contact.rack) <= DOMAIN_CHARS_MAX
+            and len(contact.region) <= DOMAIN_CHARS_MAX
             and 0 <= contact.incarnation <= INCARNATION_MAX
         )

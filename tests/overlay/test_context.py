@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.machine import Contact
-from elfmesh.overlay.context import HOST_CHARS_MAX, INCARNATION_MAX, RACK_CHARS_MAX, Context
+from elfmesh.overlay.context import DOMAIN_CHARS_MAX, HOST_CHARS_MAX, INCARNATION_MAX, Context
 from elfmesh.overlay.table import Table
 
 ME = Contact(b"\x01" * 20, "10.0.0.1", 7400, 1, "r1")
@@ -32,7 +32,9 @@ def made(me: Contact = ME) -> Context:
         ({"host": ""}, False),
         ({"host": "h" * HOST_CHARS_MAX}, True),
         ({"host": "h" * (HOST_CHARS_MAX + 1)}, False),
-        ({"rack": "r" * (RACK_CHARS_MAX + 1)}, False),
+        ({"rack": "r" * (DOMAIN_CHARS_MAX + 1)}, False),
+        ({"region": "r" * (DOMAIN_CHARS_MAX + 1)}, False),
+        ({"region": "r" * DOMAIN_CHARS_MAX}, True),
         ({"incarnation": -1}, False),
         ({"incarnation": INCARNATION_MAX}, True),
         ({"incarnation": INCARNATION_MAX + 1}, False),
@@ -40,7 +42,7 @@ def made(me: Contact = ME) -> Context:
 )
 def test_a_contact_that_can_be_no_agent_stops_here(changes: dict[str, Any], acceptable: bool) -> None:
     fields: dict[str, Any] = {"id": b"\x02" * 20, "host": "10.0.0.2", "port": 7400}
-    fields |= {"incarnation": 1, "rack": "", **changes}
+    fields |= {"incarnation": 1, "rack": "", "region": "", **changes}
     assert made().acceptable(Contact(**fields)) is acceptable
 
 

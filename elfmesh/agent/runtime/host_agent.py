@@ -187,7 +187,7 @@ async def _main(
         api = ApiServer(config, security, stack)
         inputs, archives, sinks = _ways(config, executor, stack)
         (host, port), identity = config.advertise_address or bound, load_identity(storage, security.agent)
-        me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
+        me = Contact(identity.id, host, port, identity.incarnation, *map(config.domain, ("rack", "region")))
         lookups, limits = LookupTables(config.lookups), config.limits
         agent = LocalAgent(
             AgentParts(

@@ -20,6 +20,7 @@ import msgspec
 from elfmesh.addresses import is_loopback, parse_address
 from elfmesh.agent.settings.tls_settings import TlsConfig, check_tls
 from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
+from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.ingest.authority.settings import (
     AuditConfig,
@@ -32,6 +33,7 @@ from elfmesh.ingest.authority.settings import (
 from elfmesh.ingest.budget.settings import LimitsConfig, check_limits
 from elfmesh.ingest.functions.settings import FunctionsConfig, check_functions
 from elfmesh.ingest.stream_settings import StreamConfig, check_duration, check_stream
+from elfmesh.overlay.context import DOMAIN_CHARS_MAX
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us
 
@@ -55,7 +57,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         join_timeout: time limit for joining (exit code 69).
         cluster: name that all agents of one overlay share.
         name: name of this agent in results; "" makes one of host name and id.
-        labels: labels by which jobs select agents.
+        labels: labels by which jobs select agents. `region` and `rack` also name the agent's failure domains.
         streams: streams by name.
         lookups: files that queries join to records, by name, with path, format, types and patterns.
         sinks: sinks that copy results of jobs, by name.
@@ -95,6 +97,10 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             return Path(self.data_dir).expanduser()
         state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
         return Path(state).expanduser() / "elf"
+
+    def domain(self, label: str) -> str:
+        """Return the failure domain of this agent that a label names; "" if it has none."""
+        return self.labels.get(label, "")
 
     @property
     def join_timeout_s(self) -> float:
@@ -226,6 +232,12 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
 
 def _check(config: AgentConfig, source: str) -> None:
     check_tls(config.tls, f"{source}: tls")
+    for label in DOMAIN_LABELS:
+        if len(config.domain(label)) > DOMAIN_CHARS_MAX:
+            raise ConfigError(
+                f"a failure domain has at most {DOMAIN_CHARS_MAX} characters",
+                where=f"{source}: labels.{label}",
+            )
     for key, address in (("listen", config.listen), ("api", config.api or API_DEFAULT)):
         host, _ = parse_address(address, where=f"{source}: {key}")
         if not (is_loopback(host) or config.tls.given or config.dangerously_insecure_network):

@@ -18,6 +18,7 @@ from sortedcontainers import SortedDict
 
 from elfmesh import ids
 from elfmesh.control.context import Alarm, Context
+from elfmesh.control.jobs.failure_domains import share
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Sealed
@@ -65,7 +66,7 @@ class CopySender:
             return
         me = self._context.me
         others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
-        others.sort(key=lambda each: (_same_domain(me, each), ids.distance(each.id, me.id)))
+        others.sort(key=lambda each: (share(me, each, "rack"), ids.distance(each.id, me.id)))
         there = {contact.id for contact in others}
         for copy in self._open.values():  # who has left has thrown its copies away
             copy.at = {agent: contact for agent, contact in copy.at.items() if agent in there}
@@ -117,7 +118,7 @@ class CopySender:
         return sum(not self._is_safe(copy) for copy in self._open.values())
 
     def _is_safe(self, copy: _Copy) -> bool:
-        elsewhere = any(not _same_domain(self._context.me, peer) for peer in copy.at.values())
+        elsewhere = any(not share(self._context.me, peer, "rack") for peer in copy.at.values())
         return elsewhere and len(copy.at) >= self._replicas
 
     def _send(self, copy: _Copy) -> int:
@@ -167,8 +168,3 @@ class CopySender:
 def _version(event: Sealed) -> tuple[int, int]:
     """What must be alike for a copy to be one of this: where it ends, and how often it was revised."""
     return event.stop, sum(each.rev - 1 for each in event.parts[0])
-
-
-def _same_domain(me: Contact, other: Contact) -> bool:
-    """Whether two agents may fail together; an agent without a rack shares none."""
-    return bool(me.rack) and me.rack == other.rack

@@ -158,6 +158,17 @@ def test_a_wrong_stream_says_how_to_write_it() -> None:
         parse_stream("justaname")
 
 
+@pytest.mark.parametrize("label", ["region", "rack"])
+def test_a_failure_domain_that_other_agents_would_not_accept_is_refused(tmp_path: Path, label: str) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'[labels]\n{label} = "{"r" * 64}"\n')
+    assert load_config(str(path)).domain(label) == "r" * 64
+    path.write_text(f'[labels]\n{label} = "{"r" * 65}"\n')
+    with pytest.raises(ConfigError, match="at most 64 characters") as refused:
+        load_config(str(path))
+    assert refused.value.where == f"{path}: labels.{label}"
+
+
 def test_a_deeply_nested_configuration_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text("labels = " + "[" * 5000 + "]" * 5000)
