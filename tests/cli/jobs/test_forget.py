@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from elfmesh.control.protocol.events import Reply
@@ -10,7 +12,7 @@ from tests.control.fakes import FakeBackend
 
 __all__ = ["api", "backend"]
 
-AGENTS = [
+AGENTS: list[dict[str, Any]] = [
     {"name": "web1", "id": "aa", "status": "alive"},
     {"name": "web2", "id": "bb", "status": "dead", "last_seen": None},
 ]
@@ -26,13 +28,13 @@ def test_a_dead_agent_is_forgotten(api: str, backend: FakeBackend, named: str) -
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "shown"),
     [("web1", "web1 is alive"), ("web3", "no dead agent is called web3"), ("\x1b[2J", "no dead agent")],
 )
-def test_others_are_refused(api: str, backend: FakeBackend, named: str, said: str) -> None:
+def test_others_are_refused(api: str, backend: FakeBackend, named: str, shown: str) -> None:
     backend.lists("agents", AGENTS)
     ran = elf("forget", named, "--api", api)
     assert ran.exit_code == 1
-    assert said in ran.stderr
+    assert shown in ran.stderr
     assert "\x1b" not in ran.stderr
     assert "forget" not in [verb for verb, *_ in backend.asked]
