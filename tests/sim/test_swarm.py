@@ -66,6 +66,8 @@ QUICK = (
     "won-too-late",
     "recovered-if-chosen",
     "recovered-roster",
+    "open-groups",
+    "ended-partitions",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 

@@ -26,6 +26,7 @@ from elfmesh.control.jobs.row_pages import ROWS_BYTES_MAX
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
+from elfmesh.safeguards import safeguard
 
 
 class OpenGroups:
@@ -41,6 +42,7 @@ class OpenGroups:
         self._due_us = 0
         self._start_us: int | None = None
 
+    @safeguard("open-groups")
     def restore(self, tail: bytes) -> None:
         """Continue from the last record of a page, which is the tail of the register."""
         for record, _ in decode_page(tail)[-1:]:

@@ -52,6 +52,7 @@ from elfmesh.ql.plan.statement import (
     SEALS,
     Statement,
 )
+from elfmesh.safeguards import safeguard
 
 
 def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
@@ -212,6 +213,7 @@ def _until(partitions: Rows, until_us: int) -> Rows:
     return Rows(layout, partitions.count, partitions.keys, (state,))
 
 
+@safeguard("ended-partitions")
 def _remembered(ended: Tables, at_us: int) -> Rows | None:
     """Return the ended partitions that are remembered beyond a time."""
     if MAIN not in ended:

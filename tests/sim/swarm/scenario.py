@@ -80,6 +80,7 @@ class Job:
         horizon_s: how long who makes no progress is waited for; None: the job names none.
         early_ms: period of early rows; None: the job has none.
         enough: records that a group needs (sums by key only).
+        sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
     """
 
     name: str
@@ -95,6 +96,17 @@ class Job:
     horizon_s: float | None = None
     early_ms: int | None = None
     enough: int = 1
+    sealed: str = ""
+
+    @property
+    def sealed_from(self) -> int:
+        """The least value of a record that is a punctuation."""
+        return 700
+
+    @property
+    def after_us(self) -> int:
+        """How long a partition without a record stays open."""
+        return 3 * self.slide_us
 
     @property
     def slide_us(self) -> int:
@@ -118,6 +130,11 @@ class Job:
             f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas}{early} AS"
         )
         where = f" WHERE v >= {self.least}" if self.least is not None else ""
+        if self.sealed:
+            head = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
+            window = (
+                f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed} AFTER '{3 * self.slide_s} s')"
+            )
         if self.ids:
             return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
         having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
@@ -180,7 +197,7 @@ class Scenario:
         jobs = "; ".join(
             f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
             f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
-            f" {job.replicas} replicas"
+            f" {job.replicas} replicas" + (f", sealed by {job.sealed}" if job.sealed else "")
             for job in self.jobs
         )
         return (
@@ -260,7 +277,7 @@ def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic,
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     drawn = _drawn(seed)
-    return drawn if seed < VARIED_FROM else _early(_recovering(_losing(_deep(_writing(drawn)))))
+    return drawn if seed < VARIED_FROM else _early(_recovering(_losing(_deep(_writing(_sealing(drawn))))))
 
 
 def _early(scenario: Scenario) -> Scenario:
@@ -269,8 +286,25 @@ def _early(scenario: Scenario) -> Scenario:
     if rng.random() >= 1 / 4:
         return scenario
     period_ms, enough = rng.choice((100, 250, 1000)), rng.choice((1, 2, 3))
-    jobs = tuple(replace(job, early_ms=period_ms, enough=1 if job.ids else enough) for job in scenario.jobs)
+    jobs = tuple(
+        job if job.sealed else replace(job, early_ms=period_ms, enough=1 if job.ids else enough)
+        for job in scenario.jobs
+    )
     return replace(scenario, jobs=jobs)
+
+
+def _sealing(scenario: Scenario) -> Scenario:
+    """Partitions in place of windows, in the last job of every eighth seed."""
+    rng = random.Random(f"sealed/{scenario.seed}")
+    if rng.random() >= 1 / 8:
+        return scenario
+    *others, last = scenario.jobs
+    return replace(scenario, jobs=(*others, sealed(last, rng.choice(("ALL", "1", "2")))))
+
+
+def sealed(job: Job, producers: str) -> Job:
+    """The same job with partitions that so many producers seal."""
+    return replace(job, sealed=producers, ids=True, size_s=job.slide_s, least=None)
 
 
 def _writing(scenario: Scenario) -> Scenario:

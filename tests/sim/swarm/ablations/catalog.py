@@ -103,6 +103,8 @@ TORN_TREES = small(
 )
 """Deep trees whose agents change their parents all the time, in the term of one master."""
 
+SEALED_JOB = {"sealed": "1", "ids": True}
+
 REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
         "what was counted before a restart is not counted again",
@@ -319,6 +321,18 @@ REGISTRY: dict[str, Ablation] = {
         "D-8",
         always(("kept-copies", lambda self, missing, start, **_: float("-inf"))),
         shape=losing(hosts=5, racks=2, job={"replicas": 1}),
+    ),
+    "open-groups": Ablation(
+        "a new master goes on with the groups that are open between intervals",
+        "D-6",
+        always(("open-groups", nothing)),
+        shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0, job=SEALED_JOB | {"sealed": "2"}),
+    ),
+    "ended-partitions": Ablation(
+        "records of a partition that has ended are late",
+        "D-12",
+        always(("ended-partitions", lambda ended, at_us: None)),
+        shape=small(job=SEALED_JOB),
     ),
     "as-it-was-seen": Ablation(
         "a request changes only what its client has seen",

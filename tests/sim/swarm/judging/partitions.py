@@ -1,0 +1,122 @@
+"""What the records of a job with SEALED must be: the partitions that end in each, and how complete they are.
+
+Owns a walk over the published records in order, in a few lines that share nothing with the product. A
+partition is a key; its punctuations are the records with a large value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from elfmesh.control.jobs.records import CONTRIBUTED, FIRST, LATE, ResultRecord
+from tests.sim.swarm.judging.history import Incarnation
+from tests.sim.swarm.judging.oracle import Truth
+from tests.sim.swarm.judging.outcome import Outcome, table
+from tests.sim.swarm.scenario import RECOVERY
+from tests.sim.swarm.workload import Written
+
+
+@dataclass
+class _Partition:
+    """An open partition; `last_us` is the time of its newest record or punctuation."""
+
+    share: float
+    ids: list[int] = field(default_factory=list)
+    sealed_by: set[str] = field(default_factory=set)
+    last_us: int = 0
+
+
+@dataclass
+class _Walk:
+    """The state behind a record; `ended` has until when the keys of ended partitions are remembered."""
+
+    truth: Truth
+    open: dict[str, _Partition] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+
+    def due(self) -> int:
+        """Return the first interval in which a partition ends without a record."""
+        job, least_us = self.truth.job, min((one.last_us for one in self.open.values()), default=0)
+        return -(-(least_us + job.after_us) // job.slide_us) - 1
+
+    def read(self, start_us: int, share: float, lines: dict[str, list[Written]]) -> int:
+        """Take the lines of an interval by host, and return how many of them are late."""
+        late = 0
+        for one in self.open.values():
+            one.share = min(one.share, share)
+        for host, mine in lines.items():
+            for line in mine:
+                ends = line.value >= self.truth.job.sealed_from
+                if self.ended.get(line.key, start_us) > start_us:
+                    late += not ends
+                    continue
+                one = self.open.setdefault(line.key, _Partition(share))
+                one.last_us = max(one.last_us, line.ts_us)
+                if ends:
+                    one.sealed_by.add(host)
+                else:
+                    one.ids.append(line.id)
+        return late
+
+    def close(self, end_us: int, expected: int) -> tuple[list[int], float]:
+        """Return the records of the partitions that end, and the least completeness of these."""
+        job, ids, share = self.truth.job, list[int](), 1.0
+        for key, one in sorted(self.open.items()):
+            needed = expected if job.sealed == "ALL" else int(job.sealed)
+            is_sealed = len(one.sealed_by) >= needed
+            if not is_sealed and end_us - one.last_us < job.after_us:
+                continue
+            share = min(share, one.share, 1.0 if is_sealed else len(one.sealed_by) / needed)
+            ids += one.ids
+            self.ended[key] = end_us + job.after_us
+            del self.open[key]
+        return sorted(ids), share
+
+
+def i5_partitions_are_the_oracles(out: Outcome) -> Iterator[str]:
+    """A record has the partitions whose last seal is in its interval, whoever led the job meanwhile."""
+    for key, published in out.final.items():
+        truth = out.truths[key]
+        if not truth.job.sealed or out.history.tampered or out.scenario.has(RECOVERY) or key[0] in out.lost:
+            continue
+        records = [published[index] for index in sorted(published)]
+        yield from _walked(out, truth, key, records)
+
+
+def _walked(
+    out: Outcome, truth: Truth, key: Incarnation, records: list[tuple[ResultRecord, bytes]]
+) -> Iterator[str]:
+    walk, before = _Walk(truth), FIRST
+    for record, rows in records:
+        roster = out.roster(key, record)
+        if roster is None or record.version != records[0][0].version:
+            return  # another version may begin without the open partitions
+        assert record.start_us is not None
+        assert record.end_us is not None
+        due = max(walk.due(), before + 1)
+        if walk.open and due < record.index:
+            yield f"{key[0]} {due}: a partition had no record for the duration, and there is none"
+            return
+        before = record.index
+        share = 0.0 if record.state == "SKIPPED" else (len(roster) - len(record.missing)) / len(roster)
+        lines, revs, total = {}, out.revs(key, record), [0, 0]
+        for name in (set(roster) - set(record.missing)) & set(truth.hosts):
+            if record.state != "SKIPPED":
+                rev = revs.get(name, 1)
+                lines[name] = truth.hosts[name].contributed(truth.job, record.index, rev)
+                for at, bucket in enumerate((CONTRIBUTED, LATE)):
+                    total[at] += (*truth.hosts[name].counts(record.index, rev), *[0] * 9)[bucket]
+        late = walk.read(record.start_us, share, lines)
+        if record.state == "SKIPPED":
+            continue
+        ids, least = walk.close(record.end_us, len(roster))
+        where, found = f"{key[0]} {record.index}", sorted(row["id"] for row in table(rows))
+        if found != ids:
+            yield f"{where}: found {found}, expected {ids} of the partitions that end"
+            return
+        if record.completeness != min(share, least):
+            yield f"{where}: completeness {record.completeness}, expected {min(share, least)}"
+        if record.counts["contributed"] != total[0] - late:
+            counted = record.counts["contributed"]
+            yield f"{where}: {counted} contributed, expected {total[0]} without {late} late ones"
