@@ -99,3 +99,27 @@ def test_a_job_inherits_the_label_of_a_job_in_the_same_file() -> None:
 
 def test_laws_that_depend_on_the_tree_are_those_without_exact_associativity() -> None:
     assert {kind for kind in LAWS if kind in SHAPED} == {"kll", "kllmerge", "frequent", "top"}
+
+
+def test_explain_shows_what_seals_partitions() -> None:
+    text = (
+        "CREATE JOB ads.ends EVERY '1 s' AS SELECT k, count(*) AS n FROM log "
+        "GROUP BY SEALED(k WHEN e = 'end' PRODUCERS p BY host RECORDS total AFTER '24 h')"
+    )
+    found = explain(parse(text))
+    assert found["inputs"][0]["sealed"] == {
+        "keys": ["k"],
+        "when": "(e = 'end')",
+        "producers": "TRY_CAST(p AS BIGINT)",
+        "by": "host",
+        "records": "TRY_CAST(total AS BIGINT)",
+        "after": "1 d",
+    }
+    assert found["window"]["how"] == "a pane is as wide as EVERY; the root keeps open partitions"
+    assert any("punctuations: (e = 'end')" in line for line in found["stages"][0]["does"])
+    ends = [line for line in found["stages"][2]["does"] if "a partition ends when" in line]
+    assert len(ends) == 1
+    assert "FINAL_PARTIAL" in ends[0]
+    for how, said in (("ONE", "one producer has"), ("ALL", "all members have")):
+        stages = explain(parse(text.replace("p BY host RECORDS total", how)))["stages"]
+        assert any(said in line for line in stages[2]["does"])

@@ -13,8 +13,16 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.elfql"))
 APACHE = ROOT.parent / "shared/data/access_logs/apache_logs"
 
 
+CAMPAIGNS = """
+{"ts": 1, "campaign": "c1", "id": "a", "event": "click"}
+{"ts": 2, "campaign": "c1", "id": "b", "event": "click"}
+{"ts": 3, "campaign": "c1", "event": "campaign_end", "server": "s1", "servers": 2, "total": 1}
+{"ts": 4, "campaign": "c1", "event": "campaign_end", "server": "s2", "servers": 2, "total": 1}
+"""
+
+
 def test_there_are_examples() -> None:
-    assert {path.parent.name for path in EXAMPLES} == {"shop", "access"}
+    assert {path.parent.name for path in EXAMPLES} == {"shop", "access", "coordination"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -28,6 +36,9 @@ def test_an_example_is_one_statement_with_a_line_of_explanation_and_gives_rows(
     if path.parent.name == "shop":
         log, format = tmp_path / "clicks.ndjson", "json"
         write_bulk(log, 5_000, ShopTraffic(), start_us=1_767_225_600_000_000, rate_per_s=50)
+    elif path.parent.name == "coordination":
+        log, format = tmp_path / "clicks.ndjson", "json"
+        log.write_text(CAMPAIGNS)
     elif not log.exists():
         pytest.skip("needs the shared access logs")
     results = answers(text, str(log), format=format)

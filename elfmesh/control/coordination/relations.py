@@ -24,6 +24,7 @@ from elfmesh.ql.expressions.nodes import (
     PythonCall,
     Ref,
     Scalar,
+    Seal,
     Star,
     WindowBound,
     WindowCall,
@@ -232,8 +233,11 @@ RELATIONS: dict[type[Relation], Callable[[Relation], Iterator[PlanStep]]] = {
 def plan_steps(statement: Statement, at: TextPosition = NOWHERE) -> Iterator[PlanStep]:
     """Yield the order-sensitive steps of a SELECT: its groups, LIMIT, and those of its expressions."""
     plan = statement.plan
-    if not plan.repeat:
-        keys = [text_of(key) for key in plan.keys]
+    keys = [text_of(key) for key in plan.keys]
+    if plan.seal is not None:
+        sealed = ", ".join(sealed_keys(plan.seal))
+        yield PlanStep(frozenset(keys), f"rows of {', '.join(keys)} need all records of their {sealed}", at)
+    elif not plan.repeat:
         yield gated(keys, f"rows of {', '.join(keys) or 'all records'} need all records of their group", at)
     if plan.limit is not None or plan.offset:
         place = next((item.expr.at for item in plan.order if item.expr.at != NOWHERE), at)
@@ -242,10 +246,16 @@ def plan_steps(statement: Statement, at: TextPosition = NOWHERE) -> Iterator[Pla
         yield from expression_steps(expr)
 
 
+def sealed_keys(seal: Seal) -> list[str]:
+    """Return the keys of partitions as the text of their expressions."""
+    return [text_of(key) for key in seal.keys]
+
+
 def input_steps(statement: Statement) -> Iterator[PlanStep]:
     """Yield the steps of the expressions that are evaluated over each input record."""
     plan = statement.plan
-    for expr in (plan.where, *plan.keys, *plan.values):
+    punctuations = () if plan.seal is None else plan.seal.values
+    for expr in (plan.where, *plan.keys, *plan.values, *punctuations):
         yield from expression_steps(expr)
     for each in plan.distincts:
         for expr in (*each.args, each.where):

@@ -29,6 +29,7 @@ from elfmesh.control.coordination.relations import (
     input_steps,
     plan_steps,
     relation_steps,
+    sealed_keys,
 )
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, JobTask, TaskEdge, TaskKind
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
@@ -167,10 +168,11 @@ class _JobComponents:
         steps = list(plan_steps(part))
         shaped = _shaped(part)
         why = shaped.why if shaped else "merging is associative and commutative, and exact in any tree"
-        job = self.statement.job
+        job, ends = self.statement.job, part.plan.seal
         rule = job.on_straggler.lower() if job else "wait"
+        by = _SEALED if ends is None else SealedOn(frozenset(sealed_keys(ends)))
         seal = SealedOn(
-            _SEALED.key,
+            by.key,
             conditions=CONDITIONS if job else (),  # the end of files is a promise
             may_break=rule == "skip" or bool(job and job.horizon_us is not None),
         )
@@ -187,7 +189,7 @@ class _JobComponents:
             )  # fmt: skip
             self.components.append(Component(state, (write, read), at=self.begin, group=self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
-            self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (_SEALED,)))
+            self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (by,)))
             found.append((state, kind))
         return found[0], found[1]
 
@@ -196,7 +198,8 @@ class _JobComponents:
         why = "; ".join(step.why for step in steps) or "rows pass as they are"
         paths, name = [], f"{self.name} root"
         job = self.statement.job
-        kinds = ("final", "tentative") if job and job.on_straggler.lower() == "correct" else ("final",)
+        shows = job and job.on_straggler.lower() == "correct" and not self.statement.spans_intervals
+        kinds = ("final", "tentative") if shows else ("final",)
         for at, kind in enumerate(kinds):
             for number, ports in enumerate(rows):
                 source = f"{kind} {number + 1}"

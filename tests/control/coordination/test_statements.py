@@ -76,6 +76,11 @@ FUNCTION = (
             "rows final: seal -> final", "OR (interval, u)",
         ),
         (
+            "CREATE JOB a.b EVERY '1 s' AS SELECT u, v, count(*) AS n FROM log "
+            "GROUP BY SEALED(u WHEN e PRODUCERS ONE AFTER '1 h'), v",
+            "a.b rows final: seal -> final", "OR (u, v)",
+        ),
+        (
             "SELECT u, count(*) n FROM log GROUP BY u ORDER BY n LIMIT 3",
             "rows final: seal -> final", "OR (interval, u), (interval)",
         ),
@@ -167,6 +172,22 @@ def test_no_example_is_above_async(path: Path) -> None:
     found = analyse(dataflow(job_graph(parse_many(path.read_text(), source=path.name))))
     final = [each.name for each in found.graph.outputs if not each.provisional]
     assert {found.shown(name) for name in final} == {"Async"}
+
+
+SEALED = (
+    "CREATE JOB ads.ends EVERY '1 s' AS SELECT u, v, {} AS n FROM log "
+    "GROUP BY SEALED(u WHEN {} PRODUCERS ONE AFTER '1 h'), v"
+)
+
+
+def test_partitions_that_end_by_seals_are_async_and_have_no_tentative_rows() -> None:
+    found = analysed(SEALED.format("count(*)", "e"))
+    assert [each.name for each in found.graph.outputs] == ["ads.ends"]
+    assert found.shown("ads.ends") == "Async"
+    sketch = analysed(SEALED.format("approx_percentile(x, 0.5)", "e"))
+    assert sketch.shown("ads.ends") == "Run", "the shape of the tree decides, whatever seals there are"
+    reader = "CREATE JOB ads.rows EVERY '1 s' AS SELECT u, sum(n) AS n FROM ads.ends GROUP BY u"
+    assert analysed(SEALED.format("count(*)", "e"), reader).shown("ads.rows") == "Async"
 
 
 def test_the_steps_of_many_jobs_grow_with_their_number() -> None:
