@@ -172,3 +172,22 @@ FUNCTION = """WITH FUNCTION f(n BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$
 def f(n): return 100 // (n - {zero})
 $$ SELECT sum(f(n)) AS s, count(*) AS c FROM log;
 """
+
+
+def test_partitions_that_end_by_punctuations_are_tested_like_windows(place: Path) -> None:
+    lines = [(1, "a", ""), (2, "b", ""), (3, "a", ""), (4, "a", "end"), (6, "b", "")]
+    (place / "log.ndjson").write_text(
+        "".join(json.dumps({"ts": at, "u": u, "e": e, "total": 2}) + "\n" for at, u, e in lines)
+    )
+    query = (
+        "CREATE JOB a.b EVERY '1 s' AS SELECT u, count(*) AS n FROM log "
+        "GROUP BY SEALED(u WHEN e = 'end' PRODUCERS ONE RECORDS total AFTER '1 h'), u;\n"
+    )
+    expect = [
+        *({"rows": []} for _ in range(3)),
+        {"rows": [{"u": "a", "n": 2}], "state": "FINAL"},
+        {"rows": []},
+        {"rows": [{"u": "b", "n": 2}], "state": "FINAL_PARTIAL", "completeness": 0.0},
+    ]
+    done = run(write(place, case(query), expect))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output

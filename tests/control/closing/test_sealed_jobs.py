@@ -233,3 +233,22 @@ def test_verification_says_that_it_cannot() -> None:
     world.run(3.0)
     reply = world.ask(world[0], "verify", {"job": JOB, "interval": 1000})
     assert "SEALED cannot be verified" in str(reply.body)
+
+
+def test_a_member_that_joins_is_waited_for() -> None:
+    world = World(3)
+    world.apply(world[0], SEALED)
+    for agent in world.living:
+        feed(agent, (0.5, "a"))
+    feed(world[0], (1.5, "a!"))
+    feed(world[1], (1.5, "a!"))
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(2.0)
+    newcomer = world.add(9)
+    world.run(10.0)
+    feed(newcomer, (9.5, "a"), (12.5, "a!"))
+    feed(world[2], (9.2, "a!"))
+    for stop in (5, 8, 11, 14):
+        world.seal_all(BASE + stop * SLIDE)
+        world.run(5.0)
+    assert rows_of(world) == {1012: [("a", 4)]}
