@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -68,22 +69,39 @@ SELECT b.product, SUM(b.people * m.clicks) AS score, COUNT(DISTINCT m.product) A
 FROM shop.product_bundling b JOIN shop.micro_promotion m ON b.bundled_with = m.product
 GROUP BY b.product
 ORDER BY score DESC LIMIT 5"""
+HOT = """\
+CREATE JOB shop.hot EARLY '250 ms' LATENESS '1 s' DEADLINE '1 s' AS
+SELECT product, COUNT(*) AS clicks
+FROM clicks
+GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product
+HAVING COUNT(*) >= 10
+ORDER BY clicks DESC"""
 JOBS_NOTE = """\
 The paper's three jobs: micro-promotion (which games are popular now), product bundling (which games the same
-people like or buy), and sale prediction, which reads the results of the other two."""
+people like or buy), and sale prediction, which reads the results of the other two. A fourth job names a
+product as soon as its count has reached 10, before the window closes."""
 TIMEOUT_S = 300.0
 """Time limit for all agents to take part in the jobs, and for the last intervals to close."""
 
 
 @dataclass(slots=True)
 class DemoJob:
-    """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads."""
+    """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads.
+
+    `early` has the early rows by interval, if the job has EARLY.
+    """
 
     name: str
     text: str
     slide_us: int
     reads: tuple[str, ...] = ()
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
+    early: dict[int, Rows] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """Return the states of the lines to follow."""
+        return "early" if "EARLY" in self.text else "final"
 
     def ordered(self) -> list[dict[str, Any]]:
         return [self.records[index] for index in sorted(self.records)]
@@ -99,6 +117,7 @@ def demo_jobs() -> list[DemoJob]:
             10_000_000,
             ("shop/product_bundling", "shop/micro_promotion"),
         ),
+        DemoJob("shop/hot", HOT, 10_000_000),
     ]
 
 
@@ -170,6 +189,7 @@ def _story(
         with _view(console) as view:
             _watch(fleet, client, jobs, view, seconds=seconds, victim=victim)
         outcome = _check(console, jobs, fleet, victim)
+        outcome = _check_early(console, jobs) and outcome
         if spark:
             outcome = _spark(console, jobs, asked.api) and outcome
     _tell(console, f"\nAll processes are stopped. {time.monotonic() - began:.0f} s in total.")
@@ -218,7 +238,7 @@ def _watch(
     results: queue.Queue[dict[str, Any] | ElfError] = queue.Queue()
     over = threading.Event()
     for job in jobs:
-        threading.Thread(target=_follow, args=(client, job.name, results, over), daemon=True).start()
+        threading.Thread(target=_follow, args=(client, job, results, over), daemon=True).start()
     by_name = {job.name: job for job in jobs}
     fleet.traffic.start()
     began = time.monotonic()
@@ -259,11 +279,11 @@ def _done(job: DemoJob, last_us: int) -> bool:
 
 
 def _follow(
-    client: Client, job: str, results: queue.Queue[dict[str, Any] | ElfError], over: threading.Event
+    client: Client, job: DemoJob, results: queue.Queue[dict[str, Any] | ElfError], over: threading.Event
 ) -> None:
     """Put the results of a job into the queue as they arrive; runs in its own thread."""
     try:
-        for record in client.results(job, follow=True):
+        for record in client.results(job.name, follow=True, state=job.state):
             results.put(record)
             if over.is_set():
                 return
@@ -278,11 +298,40 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, DemoJ
         while True:
             if isinstance(item, ElfError):
                 raise item
-            jobs[item["job"]].records[item["interval"]["index"]] = item
-            view.result(item)
+            job, index = jobs[item["job"]], item["interval"]["index"]
+            if item["state"] == "EARLY":
+                if not job.early:
+                    view.say(_early_text(item))
+                job.early.setdefault(index, []).extend(item["rows"])
+            else:
+                job.records[index] = item
+                view.result(item)
             item = results.get_nowait()
     except queue.Empty:
         pass
+
+
+def _early_text(line: dict[str, Any]) -> str:
+    window = line["interval"]
+    left_s = datetime.fromisoformat(window["end"]).timestamp() - time.time()
+    shown = ", ".join(" ".join(map(str, row.values())) for row in line["rows"][:2])
+    about = f"{line['job']} {clock(window['start'])}-{clock(window['end'])} EARLY"
+    return f"{about}, {left_s:.1f} s before its end: {shown}"
+
+
+def _check_early(console: Console, jobs: list[DemoJob]) -> bool:
+    """Return whether there were early rows, and each is in its final record, or named there as withdrawn."""
+    seen, lost = 0, list[str]()
+    for job in jobs:
+        for index, rows in job.early.items():
+            record = job.records.get(index, {"rows": []})
+            kept = [row["product"] for row in (*record["rows"], *record.get("withdrawn", ()))]
+            lost += [f"{job.name} {index}: {row['product']}" for row in rows if row["product"] not in kept]
+            seen += len(rows)
+    _tell(console, f"{seen} rows were shown before their windows closed; {len(lost)} of them are not final.")
+    for line in lost[:DIFFERENCES_SHOWN]:
+        click.echo(f"  shown early and not in the final record: {line}", err=True)
+    return bool(seen) and not lost
 
 
 def _check(console: Console, jobs: list[DemoJob], fleet: Fleet, victim: str) -> bool:

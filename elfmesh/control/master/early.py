@@ -92,7 +92,7 @@ class EarlyRows:
             return False
         if stage_at(terms.stages, interval).evaluated != message.version:
             return False
-        if not term.book.expects(message.number, interval):
+        if not term.book.required(interval) >> message.number & 1:
             return False
         for closed in [each for each in self._windows if each < term.closer.next]:
             del self._windows[closed]

@@ -13,7 +13,7 @@ def early_lines(
     event: ctl.EarlyMerged,
     emitted: dict[tuple[bytes, int], int],
 ) -> None:
-    """Add the lines that a master has emitted since the last call; `emitted` has the last number."""
+    """Add the lines that a master has emitted since the last call; `emitted` has the number of its last."""
     master = local.control.leadership.masters.get(event.job)
     if master is None or master.term.epoch != event.epoch:
         return

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh.control.closing.early_lines import EarlyLines
+from elfmesh.control.closing.tentative import Tentative
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.master.early import WAITING_MAX, WINDOWS_MAX, EarlyRows
+from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.control.protocol.messages_early import PAYLOAD_BYTES_MAX, Early
+from elfmesh.machine import Contact
+from tests.control.master.stub_term import StubTerm, entry, other
+from tests.control.register.support import TERMS
+
+TEXT = "CREATE JOB a.b EVERY '5 s' EARLY '1 s' AS SELECT k, count(*) AS n FROM log GROUP BY k"
+MANIFEST = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
+
+
+@dataclass
+class Closer:
+    """What early rows need of the interval closer."""
+
+    next: int = 5
+    errors: deque[str] = field(default_factory=deque)
+
+
+class Rig:
+    """Early rows of a job of two members; the first undecided interval is 5."""
+
+    def __init__(self) -> None:
+        term: Any = StubTerm(began=replace(TERMS, manifest=MANIFEST))
+        term.closer, term.epoch = Closer(), 1
+        self.term, self.context = term, term.context
+        tentative = Tentative(self.context, 1, lambda: None, lambda: None)
+        self.lines = EarlyLines(term.plan, 1, tentative, lambda: None)
+        self.early = EarlyRows(term, self.lines)
+
+    def take(self, sender: Contact | None = None, payload: bytes = b"states", **changes: Any) -> bool:
+        """Whether a message of member 0 reaches the thread."""
+        before = len(self.context.out)
+        message = Early(MANIFEST.job_id, "i", 1, MANIFEST.version, 0, 1, 1, 5)
+        self.early.on_early(sender or other(10), replace(message, **changes), payload)
+        return any(isinstance(each, MergeEarly) for each in self.context.out[before:])
+
+    def merged(self, interval: int = 5, **found: Any) -> None:
+        self.early.merged(EarlyMerged(MANIFEST.job_id, 1, interval, **found))
+
+
+def test_a_members_states_go_to_the_thread_under_its_id() -> None:
+    rig = Rig()
+    assert rig.take(seq=4, boot=3)
+    (effect,) = [each for each in rig.context.out if isinstance(each, MergeEarly)]
+    assert (effect.member, effect.boot, effect.number, effect.below) == (other(10).id, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "counter"),
+    [
+        ({"number": 1}, "control.misplaced"),  # the number of another member
+        ({"number": 77}, "control.misplaced"),
+        ({"interval": 4}, "control.early_out"),
+        ({"incarnation": "other"}, "control.early_out"),
+        ({"version": 9}, "control.early_out"),
+        ({"payload": b"x" * (PAYLOAD_BYTES_MAX + 1)}, "control.malformed"),
+    ],
+)
+def test_other_states_are_counted_and_dropped(changes: dict[str, Any], counter: str) -> None:
+    rig = Rig()
+    assert not rig.take(**changes)
+    assert rig.context.stats[counter] == 1
+
+
+def test_a_member_counts_only_in_the_intervals_that_expect_it() -> None:
+    rig = Rig()
+    rig.term.book._entries[0] = entry(0, start=6, until=8)
+    assert [rig.take(interval=interval) for interval in (5, 6, 7, 8)] == [False, True, True, False]
+
+
+def test_windows_of_the_future_keep_out_no_open_window() -> None:
+    rig = Rig()
+    for far in range(WINDOWS_MAX + 20):
+        rig.take(interval=1000 + far)
+        rig.early._waiting = 0
+    assert rig.take(interval=6)
+    assert not rig.take(interval=999_999)
+
+
+def test_messages_do_not_pile_up() -> None:
+    rig = Rig()
+    taken = [rig.take(seq=number) for number in range(WAITING_MAX + 3)]
+    assert sum(taken) == WAITING_MAX
+    rig.merged()
+    assert rig.take()
+
+
+def test_rows_become_a_line_that_names_the_agents_it_counts() -> None:
+    rig = Rig()
+    rig.take()
+    rig.merged(rows=b"rows", count=2, members=(other(11).id, other(10).id))
+    ((_, record, rows),) = rig.lines.since(0)
+    assert (record.state, record.index, record.rev, rows) == ("EARLY", 5, 1, b"rows")
+    assert (record.counted, record.agents_in, record.agents_expected) == (["m0", "m1"], 2, 2)
+    assert record.growing == ["n"]
+
+
+def test_rows_of_a_decided_interval_are_dropped() -> None:
+    rig = Rig()
+    rig.take()
+    rig.term.closer.next = 6
+    rig.merged(rows=b"rows", count=2, members=(other(10).id,))
+    assert list(rig.lines.since(0)) == []
+
+
+def test_groups_without_room_and_faults_are_reported() -> None:
+    rig = Rig()
+    rig.take(skipped=7)
+    rig.merged(skipped=3, error="broken")
+    assert rig.context.stats["control.early_skipped"] == 10
+    assert rig.early.skipped == 7
+    assert list(rig.term.closer.errors) == ["early rows of interval 5: broken"]

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh import ql
+from elfmesh.cbt.laws import LAWS, sketches
+from elfmesh.cbt.laws.hll import COUPONS_MAX
+from elfmesh.control.jobs.manifest import Manifest, new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import ipc_to_table
+from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.ingest.early_rows import EarlyTables
+from elfmesh.ingest.worker.early import EarlyWindows
+from elfmesh.ingest.worker.insertion import batches_of
+from elfmesh.ql.engine.block import BlockRows
+
+JOB = "CREATE JOB a.b EARLY '1 s' AS SELECT {} FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k{}"
+COUNTED = JOB.format("k, count(*) AS n", " HAVING count(*) >= 4")
+
+
+def manifest(text: str = COUNTED) -> Manifest:
+    return new_manifest(read_job(text)[0], text, "local", created=1, incarnation="i")
+
+
+def states(keys: list[object], text: str = COUNTED, values: list[object] | None = None) -> bytes:
+    """The first message of an agent that has read these records, each beyond its local threshold."""
+    statement = ql.parse(text)
+    windows = EarlyWindows(statement)
+    times = pa.array([1_000_000] * len(keys), pa.timestamp("us"))
+    batch = pa.record_batch({"k": pa.array(keys), "u": pa.array(values or keys), "ts": times})
+    windows.insert(batches_of(ql.Query(statement).prepare(BlockRows.of(batch))))
+    (found,) = windows.take(0, None, 1000)
+    return found.payload
+
+
+class Master:
+    """Early tables, and the messages of members."""
+
+    def __init__(self, text: str = COUNTED, groups_max: int = 1000) -> None:
+        self.text, self.tables = text, EarlyTables(groups_max)
+
+    def take(
+        self, member: int, number: int, payload: bytes, *, boot: int = 1, interval: int = 0, epoch: int = 1
+    ) -> EarlyMerged:
+        about = manifest(self.text).job_id, epoch, manifest(self.text), interval
+        return self.tables.merged(MergeEarly(*about, bytes([member]) * 20, boot, number, payload, 0))
+
+
+def rows(merged: EarlyMerged) -> list[dict[str, object]]:
+    return ipc_to_table(merged.rows).to_pylist()  # type: ignore[no-any-return]
+
+
+def test_a_row_is_emitted_when_the_members_states_together_reach_the_threshold() -> None:
+    master = Master()
+    assert master.take(1, 1, states(["a", "a"])).count == 0
+    merged = master.take(2, 1, states(["a", "a", "b"]))
+    assert rows(merged) == [{"k": "a", "n": 4}]
+    assert merged.members == (bytes([1]) * 20, bytes([2]) * 20)
+
+
+def test_a_group_makes_one_row_in_an_epoch() -> None:
+    master = Master()
+    assert master.take(1, 1, states(["a"] * 4)).count == 1
+    assert master.take(1, 2, states(["a"] * 9)).count == 0
+    assert master.take(1, 3, states(["a"] * 9), epoch=2).count == 1
+
+
+def test_a_later_state_replaces_an_earlier_one_in_any_order() -> None:
+    master = Master()
+    assert master.take(1, 1, states(["a", "a"])).count == 0
+    assert master.take(1, 2, states(["a", "a", "a"])).count == 0  # 3, not 5
+    assert master.take(1, 1, states(["a", "a"])).count == 0  # a copy that came late changes nothing
+    assert rows(master.take(2, 1, states(["a"]))) == [{"k": "a", "n": 4}]
+
+
+def test_the_boot_counts_before_the_number() -> None:
+    master = Master()
+    master.take(1, 9, states(["a", "a", "a"]), boot=1)
+    assert master.take(1, 1, states(["a"]), boot=2).count == 0
+    assert master.take(2, 1, states(["a", "a"])).count == 0  # the first boot's 3 do not count any more
+    assert rows(master.take(3, 1, states(["a"]))) == [{"k": "a", "n": 4}]
+
+
+def test_groups_without_news_keep_their_states() -> None:
+    master = Master()
+    master.take(1, 1, states(["a", "a", "b", "b"]))
+    master.take(1, 2, states(["b", "b", "b"]))
+    assert rows(master.take(2, 1, states(["a", "a", "b"]))) == [{"k": "a", "n": 4}, {"k": "b", "n": 4}]
+
+
+def test_distinct_values_of_members_are_united() -> None:
+    text = JOB.format("k, count(DISTINCT u) AS n", " HAVING count(DISTINCT u) >= 3")
+    master = Master(text)
+    assert master.take(1, 1, states(["a", "a"], text, [1, 2])).count == 0
+    assert master.take(2, 1, states(["a", "a"], text, [2, 1])).count == 0
+    assert rows(master.take(2, 2, states(["a", "a"], text, [2, 3]))) == [{"k": "a", "n": 3}]
+
+
+def test_nan_and_null_are_keys_like_others() -> None:
+    master = Master()
+    assert master.take(1, 1, states([float("nan")] * 4 + [None] * 4)).count == 2
+    assert master.take(1, 2, states([float("nan")] * 5 + [None] * 5)).count == 0
+
+
+def test_closed_windows_are_dropped() -> None:
+    master = Master()
+    master.take(1, 1, states(["a", "a"]))
+    about = manifest().job_id, 1, manifest(), 5, b"x" * 20, 1, 1, states(["a"]), 5
+    master.tables.merged(MergeEarly(*about))
+    assert master.take(2, 1, states(["a", "a"])).count == 0
+
+
+def test_states_that_are_not_those_of_the_job_are_refused() -> None:
+    master = Master()
+    for payload in (b"", b"garbage", states(["a"], JOB.format("k, max(u) AS m", ""))):
+        assert master.take(1, 1, payload).error
+    assert master.take(1, 1, states(["a"] * 4)).count == 1
+
+
+def test_groups_without_room_are_counted() -> None:
+    master = Master(groups_max=3)
+    assert master.take(1, 1, states([*"abcd"])).skipped == 4
+    assert master.take(1, 1, states([*"aaaa"])).count == 1
+
+
+def test_an_approximate_count_makes_no_row_on_coupons() -> None:
+    text = JOB.format("k, approx_count_distinct(u) AS n", " HAVING approx_count_distinct(u) >= 100")
+    master = Master(text)
+    few = states(["a"] * 300, text, list(range(300)))
+    assert master.take(1, 1, few).count == 0  # over 100, and still coupons
+    many = states(["a"] * 300, text, list(range(300, 600)))
+    assert master.take(2, 1, many).count == 1  # together more than the coupons that are kept
+
+
+def test_the_estimate_of_registers_never_falls() -> None:
+    """100,000 updates of random values, in batches."""
+    law = LAWS["hll"]
+    accumulator = law.accumulator(pa.int64())
+    values = np.random.default_rng(15).integers(0, 2**62, 100_000)
+    before = 0
+    for start in range(0, len(values), 500):
+        batch = pa.array(values[start : start + 500])
+        accumulator.add(batch, np.zeros(len(batch), np.int64), 1)
+        (count,) = sketches.hll_counts(law.finish(accumulator.freeze(1), 1)).to_pylist()
+        if start + 500 > COUPONS_MAX:
+            assert count >= before
+            before = count
+    assert before > 90_000
