@@ -28,7 +28,6 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.rendezvous import Rendezvous
-from elfmesh.control.master.verification import REV
 from elfmesh.control.member import ledger, member_host
 from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
@@ -265,16 +264,12 @@ class Control:
             case EarlyReported():
                 if event.job in members:
                     members[event.job].early.reported(event)
-            case EarlyMerged():
-                if event.job in masters and masters[event.job].term.epoch == event.epoch:
-                    masters[event.job].term.early.merged(event)
             case WorkerReport():
                 if event.job in members:
                     members[event.job].report(event)
-            case Finalised():
+            case Finalised() | EarlyMerged():
                 if event.job in masters and masters[event.job].term.epoch == event.epoch:
-                    master = masters[event.job]
-                    (master.term.verifier if event.rev == REV else master.term.closer).finalised(event)
+                    masters[event.job].term.made(event)
             case Recomputed():
                 for member in self.member_host.members.values():
                     if member.rechecks.recomputed(event):

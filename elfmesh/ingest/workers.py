@@ -100,8 +100,7 @@ class WorkerHost:
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
         self._member = member
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
-        self._jobs: dict[bytes, LocalJob] = {}
-        self._early_members: dict[bytes, int] = {}
+        self._jobs, self._early_members = dict[bytes, LocalJob](), dict[bytes, int]()
         self._closing = False
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)

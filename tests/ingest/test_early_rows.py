@@ -48,7 +48,8 @@ class Master:
 
 
 def rows(merged: EarlyMerged) -> list[dict[str, object]]:
-    return ipc_to_table(merged.rows).to_pylist()  # type: ignore[no-any-return]
+    found: list[dict[str, object]] = ipc_to_table(merged.rows).to_pylist()
+    return found
 
 
 def test_a_row_is_emitted_when_the_members_states_together_reach_the_threshold() -> None:

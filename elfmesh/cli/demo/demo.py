@@ -25,8 +25,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -39,6 +37,7 @@ from rich.console import Console
 from elfmesh.api.client.client import Client, connect
 from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, JobComparison, Rows, compare
 from elfmesh.cli.demo.fleet import Fleet
+from elfmesh.cli.demo.jobs import JOBS_NOTE, DemoJob, demo_jobs, early_text
 from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
 from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.control.protocol.replies_changes import Applied
@@ -47,78 +46,8 @@ from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 if TYPE_CHECKING:
     from elfmesh.ingest.job_rows import JobRows
 
-MICRO_PROMOTION = """\
-CREATE JOB shop.micro_promotion EVERY '5 s' LATENESS '1 s' DEADLINE '1 s' AS
-SELECT product, SUM(clicks_count) AS clicks
-FROM clicks
-WHERE directory = 'Video Games' AND user.location <> 'test'
-GROUP BY TUMBLE(ts, INTERVAL '5' SECOND), product
-HAVING SUM(clicks_count) > 1
-ORDER BY clicks DESC LIMIT 10"""
-PRODUCT_BUNDLING = """\
-CREATE JOB shop.product_bundling LATENESS '1 s' DEADLINE '1 s' AS
-SELECT a.product, b.product AS bundled_with, COUNT(DISTINCT a.user.id) AS people
-FROM clicks a JOIN clicks b ON a.user.id = b.user.id AND a.product <> b.product
-WHERE a.likes_count + a.buys_count > 0 AND b.likes_count + b.buys_count > 0
-  AND a.directory = 'Video Games' AND b.directory = 'Video Games'
-GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), a.product, b.product
-ORDER BY people DESC LIMIT 50"""
-SALE_PREDICTION = """\
-CREATE JOB shop.sale_prediction EVERY '10 s' AS
-SELECT b.product, SUM(b.people * m.clicks) AS score, COUNT(DISTINCT m.product) AS popular_peers
-FROM shop.product_bundling b JOIN shop.micro_promotion m ON b.bundled_with = m.product
-GROUP BY b.product
-ORDER BY score DESC LIMIT 5"""
-HOT = """\
-CREATE JOB shop.hot EARLY '250 ms' LATENESS '1 s' DEADLINE '1 s' AS
-SELECT product, COUNT(*) AS clicks
-FROM clicks
-GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product
-HAVING COUNT(*) >= 10
-ORDER BY clicks DESC"""
-JOBS_NOTE = """\
-The paper's three jobs: micro-promotion (which games are popular now), product bundling (which games the same
-people like or buy), and sale prediction, which reads the results of the other two. A fourth job names a
-product as soon as its count has reached 10, before the window closes."""
 TIMEOUT_S = 300.0
 """Time limit for all agents to take part in the jobs, and for the last intervals to close."""
-
-
-@dataclass(slots=True)
-class DemoJob:
-    """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads.
-
-    `early` has the early rows by interval, if the job has EARLY.
-    """
-
-    name: str
-    text: str
-    slide_us: int
-    reads: tuple[str, ...] = ()
-    records: dict[int, dict[str, Any]] = field(default_factory=dict)
-    early: dict[int, Rows] = field(default_factory=dict)
-
-    @property
-    def state(self) -> str:
-        """Return the states of the lines to follow."""
-        return "early" if "EARLY" in self.text else "final"
-
-    def ordered(self) -> list[dict[str, Any]]:
-        return [self.records[index] for index in sorted(self.records)]
-
-
-def demo_jobs() -> list[DemoJob]:
-    return [
-        DemoJob("shop/micro_promotion", MICRO_PROMOTION, 5_000_000),
-        DemoJob("shop/product_bundling", PRODUCT_BUNDLING, 10_000_000),
-        DemoJob(
-            "shop/sale_prediction",
-            SALE_PREDICTION,
-            10_000_000,
-            ("shop/product_bundling", "shop/micro_promotion"),
-        ),
-        DemoJob("shop/hot", HOT, 10_000_000),
-    ]
 
 
 @click.command("demo")
@@ -301,7 +230,7 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, DemoJ
             job, index = jobs[item["job"]], item["interval"]["index"]
             if item["state"] == "EARLY":
                 if not job.early:
-                    view.say(_early_text(item))
+                    view.say(early_text(item))
                 job.early.setdefault(index, []).extend(item["rows"])
             else:
                 job.records[index] = item
@@ -309,14 +238,6 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, DemoJ
             item = results.get_nowait()
     except queue.Empty:
         pass
-
-
-def _early_text(line: dict[str, Any]) -> str:
-    window = line["interval"]
-    left_s = datetime.fromisoformat(window["end"]).timestamp() - time.time()
-    shown = ", ".join(" ".join(map(str, row.values())) for row in line["rows"][:2])
-    about = f"{line['job']} {clock(window['start'])}-{clock(window['end'])} EARLY"
-    return f"{about}, {left_s:.1f} s before its end: {shown}"
 
 
 def _check_early(console: Console, jobs: list[DemoJob]) -> bool:

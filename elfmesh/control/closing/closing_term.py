@@ -27,8 +27,6 @@ class ClosingTerm:
     Args:
         terms: terms at the beginning of the term.
         plan: plan of the newest version.
-        book: the roster.
-        leader: the master.
         rates: how many records members usually have.
         errors: the newest faults that `describe` reports.
 

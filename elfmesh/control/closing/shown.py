@@ -12,7 +12,7 @@ from elfmesh.control.closing.early_lines import EarlyLines, Line
 from elfmesh.control.closing.tentative import Tentative
 
 
-class Shown:
+class ShownLines:
     """Lines of one term."""
 
     def __init__(self, tentative: Tentative, early: EarlyLines) -> None:

@@ -109,8 +109,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             None: the record is the first one, or of an earlier release.
         reason: why there is no result; "" if there is one.
         clean: False if a record that was read is not clean, or an early row is withdrawn; see `is_clean`.
-        early: of a job with EARLY, unless the record is clean: the early rows `emitted` in
-            `epoch`. Early rows of another epoch are not compared.
+        early: of a job with EARLY, unless the record is clean: the early rows `emitted` in `epoch`.
         withdrawn: early rows of this epoch that are not among the rows, by their stable columns.
         counted: names of the agents that the rows of an EARLY line count.
         growing: columns of an EARLY line that are lower bounds.
@@ -236,22 +235,12 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
     interval = {"index": record.index, "start": iso_us(record.start_us), "end": iso_us(record.end_us)}
     if record.since is not None:
         interval["since"] = None if record.since <= FIRST else record.since
+    head = {"job": record.job, "interval": interval, "state": record.state, "rev": record.rev}
     if record.state == "EARLY":
-        return {
-            "job": record.job,
-            "interval": interval,
-            "state": record.state,
-            "rev": record.rev,
-            "agents": agents | {"from": list(record.counted)},
-            "version": record.version,
-            "growing": list(record.growing),
-            "rows": rows_to_json(table),
-        }
+        early = {"version": record.version, "growing": list(record.growing), "rows": rows_to_json(table)}
+        return head | {"agents": agents | {"from": list(record.counted)}} | early
     return {
-        "job": record.job,
-        "interval": interval,
-        "state": record.state,
-        "rev": record.rev,
+        **head,
         "completeness": record.completeness,
         "fidelity": record.fidelity,
         "agents": agents | {"missing": list(record.missing)},

@@ -19,7 +19,7 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.member_intervals import MemberIntervals
-from elfmesh.control.closing.shown import Shown
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
@@ -38,8 +38,9 @@ from elfmesh.control.master.rollout import Rollouts
 from elfmesh.control.master.successors import Replicator
 from elfmesh.control.master.term_state import TermState
 from elfmesh.control.master.trees import JobTrees
-from elfmesh.control.master.verification import Verifier
+from elfmesh.control.master.verification import REV, Verifier
 from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.protocol.events import EarlyMerged, Finalised
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
@@ -88,7 +89,7 @@ class MasterTerm:
         self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
         self.result_service = ResultService(
-            context, self, self.copy, Shown(closing.tentative, closing.early), feed
+            context, self, self.copy, ShownLines(closing.tentative, closing.early), feed
         )
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch)
         self.rollouts = Rollouts(self)
@@ -176,6 +177,13 @@ class MasterTerm:
         self.closer.begin()
         self._term_state.persist()
         self.replicas.refresh()
+
+    def made(self, event: Finalised | EarlyMerged) -> None:
+        """A thread has made rows: those of an interval, of a recomputed one, or early ones."""
+        if isinstance(event, EarlyMerged):
+            self.early.merged(event)
+        else:
+            (self.verifier if event.rev == REV else self.closer).finalised(event)
 
     # -- upkeep ----------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from elfmesh.control.answers import (
     respond,
     seconds,
 )
-from elfmesh.control.closing.shown import Shown
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
@@ -81,7 +81,7 @@ class ResultService:
         context: Context,
         term: CurrentTerms,
         copy: LogCopy,
-        shown: Shown,
+        shown: ShownLines,
         feed: DownstreamFeed,
     ) -> None:
         self._context, self._term, self._copy = context, term, copy

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.answers import OK, UNAVAILABLE, decode_body, error_body, respond
 from elfmesh.control.closing.early_lines import EarlyLines
-from elfmesh.control.closing.shown import Shown
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
@@ -109,7 +109,7 @@ class NoMajority:
             return False
         held = _HeldTerms(terms)
         tentative = Tentative(self._context, 0, _nothing, _nothing)
-        shown = Shown(tentative, EarlyLines(plan, 0, tentative, _nothing))
+        shown = ShownLines(tentative, EarlyLines(plan, 0, tentative, _nothing))
         result_service = ResultService(
             self._context, held, copy, shown, DownstreamFeed(self._context, plan, held)
         )

@@ -4,7 +4,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from elfmesh.control.closing.early_lines import EarlyLines
-from elfmesh.control.closing.shown import Shown
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
@@ -42,7 +42,7 @@ def test_lines_of_an_interval_are_numbered_and_share_the_sequence_of_tentative_r
     rig.emit(8, "a")
     rig.emit(7, "b")
     rig.emit(8, "c")
-    shown = Shown(rig.tentative, rig.early)
+    shown = ShownLines(rig.tentative, rig.early)
     found = shown.since(3 << 32, 0, early=True)
     assert [(record.index, record.rev) for _, record, _ in found] == [(8, 1), (7, 1), (8, 2)]
     assert rig.notified == 3

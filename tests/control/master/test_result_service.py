@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.closing.early_lines import EarlyLines
-from elfmesh.control.closing.shown import Shown
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import PAO, ResultRecord
@@ -43,7 +43,7 @@ class Rig:
         self.tentative = Tentative(self.context, 1, lambda: None, lambda: None)
         feed = DownstreamFeed(self.context, self.term.plan, self.term)
         early = EarlyLines(self.term.plan, 1, self.tentative, lambda: None)
-        self.early, shown = early, Shown(self.tentative, early)
+        self.early, shown = early, ShownLines(self.tentative, early)
         self.service = ResultService(self.context, self.term, self.term.copy, shown, feed)
         self.tokens = iter(range(70, 70 + 2 * WAITERS_MAX))
 

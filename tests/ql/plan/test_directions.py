@@ -79,7 +79,9 @@ def test_a_condition_that_rises_never_becomes_false_again() -> None:
         chosen = [f"{rng.choice(atoms)} {rng.choice(('>', '>='))} {rng.randint(-5, 20)}" for _ in range(3)]
         text = f"{chosen[0]} {rng.choice(('AND', 'OR'))} {chosen[1]} {rng.choice(('AND', 'OR'))} {chosen[2]}"
         query = Query(parse(f"SELECT k FROM log GROUP BY k HAVING {text}"))
-        assert course(query.statement.plan.having, query.statement).direction is Direction.RISING  # type: ignore[arg-type]
+        having = query.statement.plan.having
+        assert having is not None
+        assert course(having, query.statement).direction is Direction.RISING
         values = [rng.choice((None, rng.randint(-9, 9))) for _ in range(25)]
         held = False
         for stop in range(1, len(values) + 1):
