@@ -1,7 +1,7 @@
 """Makes the annotated dataflow of jobs from their plans, without annotations by an author.
 
 A job is a group of components: for each part its rows (records -> row) and its states (row -> state, and
-seal -> rows), and the root, which joins the parts. The outputs are the final rows and the tentative ones.
+seal -> rows), and the root, which joins the parts. The outputs are final, tentative and early rows.
 An agent seals an interval when its event time has passed the end by LATENESS; the seal is a promise that
 late records break.
 
@@ -136,8 +136,8 @@ class _JobComponents:
             return Place(self.statement.source)
         return Place(self.statement.source, at.line, at.column)
 
-    def _part(self, number: int, part: Statement, count: int) -> tuple[Port, Port]:
-        """Add the components of a part, and return the outputs with its final and its tentative rows."""
+    def _part(self, number: int, part: Statement, count: int) -> dict[str, Port]:
+        """Add the components of a part, and return the outputs with its rows by kind: "final", ..."""
         name = f"{self.name} part {number + 1}" if count > 1 else f"{self.name} rows"
         edge = next(each for each in self.edges if each.part == number and each.kind is not EdgeKind.ROWS)
         lookups = [each for each in self.edges if each.part == number and each.kind is EdgeKind.ROWS]
@@ -149,8 +149,7 @@ class _JobComponents:
         )
         self.components.append(Component(name, (path,), at=self.begin, group=self.name))
         self.streams.append(self._input(edge, (name, source), f"{name} {source}"))
-        final, tentative = self._states(name, part)
-        return final, tentative
+        return self._states(name, part)
 
     def _at(self, steps: list[PlanStep]) -> Place:
         return self._place(next((step.at for step in steps if step.at != NOWHERE), NOWHERE))
@@ -163,8 +162,8 @@ class _JobComponents:
         producer = (f"{shown(edge.source.name)} root", "final") if inside else None
         return DataStream(name, producer, consumer, (seal,), delayed=edge.delayed, at=self._place())
 
-    def _states(self, name: str, part: Statement) -> tuple[Port, Port]:
-        """Add the states of a part: one that waits for the seals, and one that the deadline reads."""
+    def _states(self, name: str, part: Statement) -> dict[str, Port]:
+        """Add the states of a part: one that waits for the seals, and those that are read before."""
         steps = list(plan_steps(part))
         shaped = _shaped(part)
         why = shaped.why if shaped else "merging is associative and commutative, and exact in any tree"
@@ -176,13 +175,19 @@ class _JobComponents:
             conditions=CONDITIONS if job else (),  # the end of files is a promise
             may_break=rule == "skip" or bool(job and job.horizon_us is not None),
         )
-        found = []
-        for kind, tick, seals in (("final", "seal", (seal,)), ("tentative", "deadline", ())):
+        found = dict[str, Port]()
+        kinds = [("final", "seal", (seal,)), ("tentative", "deadline", ())]
+        if job is not None and job.early_us is not None:
+            kinds.append(("early", "batch", ()))
+        for kind, tick, seals in kinds:
             state = f"{name} {kind}"
             read = AnnotatedPath(
                 tick, kind, _annotation(steps or [gated((), "", NOWHERE)]),
                 why="; ".join(step.why for step in steps), at=self._at(steps), remedy=_remedy(steps),
             )  # fmt: skip
+            if kind == "early":
+                why_early = "a row is emitted once no further record can remove it"
+                read = AnnotatedPath(tick, kind, annotated("CR"), None, why=why_early, at=self.begin)
             write = AnnotatedPath(
                 "row", "state", annotated("OW" if shaped else "CW"), why=why,
                 at=self._at([shaped] if shaped else []), remedy=shaped.remedy if shaped else "",
@@ -190,23 +195,24 @@ class _JobComponents:
             self.components.append(Component(state, (write, read), at=self.begin, group=self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
             self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (by,)))
-            found.append((state, kind))
-        return found[0], found[1]
+            found[kind] = (state, kind)
+        return found
 
-    def _root(self, rows: list[tuple[Port, Port]]) -> None:
+    def _root(self, rows: list[dict[str, Port]]) -> None:
         steps = _root_steps(self.statement)
         why = "; ".join(step.why for step in steps) or "rows pass as they are"
         paths, name = [], f"{self.name} root"
         job = self.statement.job
         shows = job and job.on_straggler.lower() == "correct" and not self.statement.spans_intervals
-        kinds = ("final", "tentative") if shows else ("final",)
-        for at, kind in enumerate(kinds):
+        kinds = ["final", "tentative"] if shows else ["final"]
+        kinds += ["early"] if "early" in rows[0] else []
+        for kind in kinds:
             for number, ports in enumerate(rows):
                 source = f"{kind} {number + 1}"
                 paths.append(AnnotatedPath(source, kind, _annotation(steps), why=why, at=self._at(steps)))
-                self.streams.append(DataStream(f"{name} {source}", ports[at], (name, source)))
-            label = self.name if kind == "final" else f"{self.name} tentative"
-            self.streams.append(DataStream(label, (name, kind), None, provisional=kind != "final"))
+                self.streams.append(DataStream(f"{name} {source}", ports[kind], (name, source)))
+            label = self.name if kind == "final" else f"{self.name} {kind}"
+            self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
         self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name))
 
 

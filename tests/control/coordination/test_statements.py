@@ -256,3 +256,11 @@ def test_a_sink_inherits_the_label_of_its_job() -> None:
     found = analyse(dataflow(job_graph(parse_many(text), [JobSink("s", "parquet", ("a.b",))])))
     assert found.shown("a.b > s") == "Run"
     assert found.inherited("a.b > s") == ["a.b"]
+
+
+def test_early_rows_are_a_confluent_output_of_their_own() -> None:
+    text = f"SELECT a, count(*) AS n FROM log {WINDOW}, a HAVING count(*) > 3"
+    analysis = analysed(f"CREATE JOB s.hot EARLY '1 s' ON STRAGGLER SKIP AS {text}")
+    assert str(analysis.label("s.hot early")) == "Async"
+    assert [each.name for each in analysis.graph.outputs if each.provisional] == []
+    assert "s.hot early" not in analysed(f"CREATE JOB s.hot AS {text}").outputs

@@ -136,6 +136,22 @@ def test_the_newest_revision_follows_the_final_records() -> None:
     assert rig.term.answers()[0][1]["revision"] == rig.tentative.seq
 
 
+def test_early_lines_follow_the_final_records_for_those_who_ask_for_them() -> None:
+    rig = Rig()
+    for index in (LATEST, LATEST + 1):  # the log has the record of the first by now
+        rig.early.add(ResultRecord(job="shop/top", index=index, state="EARLY"), b"", 1)
+    for state, expected in (("early", 1), ("all", 0)):
+        rig.ask("results", {"from": LATEST, "state": state, "revision": 0})
+        page = encode_page([(ResultRecord(job="shop/top", index=LATEST), b"")])
+        token = rig.reads()[-1].token
+        rig.context.out.clear()
+        rig.context.answer(token, LogRead(token, page=page, next=LATEST + 1, latest=LATEST))
+        [sent] = [each for each in rig.context.out if isinstance(each, Send)]
+        assert isinstance(sent.message, Answered)
+        found = [record.state for record, _ in decode_page(sent.payload[sent.message.body_size :])]
+        assert found == ["FINAL", *["EARLY"] * expected]
+
+
 def test_a_reader_waits_until_more_is_closed() -> None:
     rig = Rig()
     rig.ask("feed", {"reader": "shop/r", "from_us": (LATEST + 1) * rig.term.plan.slide_us, "wait": 20})

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.policy import OPEN, Grant, Policy
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member import member_host as under_test
@@ -19,6 +20,8 @@ from elfmesh.control.protocol.messages import Announce, Enroll, Running, Verdict
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.machine import Effect, Send
 from elfmesh.overlay.events import Route
+from elfmesh.ql.plan.early import EARLY
+from elfmesh.ql.text import clauses, parsing
 from elfmesh.srt.events import Subscribe, Unsubscribe
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS, A, B, run
@@ -132,6 +135,21 @@ def test_a_text_that_cannot_be_read_is_refused_with_the_reason() -> None:
     found = Rig().announce(replace(MANIFEST, text="CREATE JOB"))
     assert not found.takes_part
     assert found.error
+
+
+def test_an_agent_of_an_earlier_release_refuses_a_job_with_early_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The master reports each refusal with the name of its agent (`founding`)."""
+    early = "CREATE JOB a.b EVERY '5 s' EARLY '1 s' AS SELECT k FROM clicks"
+    options = tuple(option for option in clauses._OPTIONS if option != EARLY)
+    monkeypatch.setattr(clauses, "_OPTIONS", options)
+    monkeypatch.setattr(under_test, "read_plan", read_plan.__wrapped__)
+    parsing._parse.cache_clear()
+    verdict = Rig().announce(replace(MANIFEST, text=early))
+    parsing._parse.cache_clear()
+    assert not verdict.takes_part
+    assert "found `EARLY`" in verdict.error
 
 
 def test_a_stream_without_the_fields_of_the_text_is_refused() -> None:
