@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from elfmesh.api.annotation_files import parse_document
-from elfmesh.api.dataflow_files import read_files
+from elfmesh.api.dataflow_files import Trial, read_files
 from elfmesh.api.fleet_dataflow import fleet_dataflow, fleet_texts
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
@@ -58,8 +58,15 @@ def load(*paths: str, variants: Mapping[str, str] | None = None) -> Graph:
     return _only(load_all(*paths, variants=variants))
 
 
-def load_all(*paths: str, variants: Mapping[str, str] | None = None) -> dict[str, Graph]:
+def load_all(
+    *paths: str, variants: Mapping[str, str] | None = None, trial: Trial | None = None
+) -> dict[str, Graph]:
     """Read files as one dataflow for each choice of variants, by the names of the variants.
+
+    Args:
+        paths: see `load`.
+        variants: see `load`.
+        trial: tries the Python functions of texts; None: they are read and not run.
 
     Raises:
         UsageError: some files are annotations and others are texts.
@@ -68,7 +75,7 @@ def load_all(*paths: str, variants: Mapping[str, str] | None = None) -> dict[str
     if not files.documents and files.texts:
         if variants:
             raise UsageError("texts have no variants")
-        return {"": files.dataflow()}
+        return {"": files.dataflow(files.refuted(trial))}
     return _graphs(files.documents, variants or {})
 
 
@@ -86,11 +93,12 @@ def load_fleet(api: str | None = None) -> dict[str, Graph]:
     return {"": fleet_dataflow(fleet_texts(Client(api)))}
 
 
-def lint(*paths: str) -> list[LintFinding]:
+def lint(*paths: str, trial: Trial | None = None) -> list[LintFinding]:
     """Return the findings in files, by their places; those that a comment allows have its reason.
 
     Args:
-        paths: annotation files, ELF-QL texts, programs, and directories.
+        paths: annotation files, ELF-QL texts, programs, configurations (their sinks), and directories.
+        trial: tries the Python functions of texts; None: they are read and not run.
 
     Raises:
         DataError, QueryError: a file cannot be read as what it is.
@@ -99,7 +107,8 @@ def lint(*paths: str) -> list[LintFinding]:
     files = read_files(paths)
     found: dict[LintFinding, None] = {}
     if files.has_jobs:
-        linted = Linted(analyse(files.dataflow()), files.jobs(), files.programs)
+        refuted = files.refuted(trial)
+        linted = Linted(analyse(files.dataflow(refuted)), files.jobs(), files.programs, refuted)
         found |= dict.fromkeys(findings(linted))
     for graph in _graphs(files.documents, {}).values() if files.documents else ():
         found |= dict.fromkeys(findings(Linted(analyse(graph))))

@@ -5,7 +5,7 @@ A directory stands for its ELF-QL files and for the Python files that mention el
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,11 +19,16 @@ from elfmesh.control.coordination.declared import (
 )
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.program_flows import with_programs
+from elfmesh.control.coordination.relations import NOT_TRIED, Refuted
 from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobGraph, JobSink, job_graph
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
 from elfmesh.ql import parse_many
+from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.plan.statement import Statement
+
+Trial = Callable[[PythonFunction], str]
+"""Tries a function, and returns why it is not confluent, or nothing."""
 
 PYTHON = ".py"
 TEXT_BYTES_MAX = 4 << 20
@@ -55,8 +60,14 @@ class DataflowFiles:
         }
         return job_graph([*self.statements, *own.values()], self.sinks)
 
-    def dataflow(self) -> Graph:
-        return with_programs(dataflow(self.jobs()), self.programs)
+    def dataflow(self, refuted: Refuted = NOT_TRIED) -> Graph:
+        return with_programs(dataflow(self.jobs(), refuted), self.programs)
+
+    def refuted(self, trial: Trial | None) -> Refuted:
+        """Try each function that the texts declare and that is not ORDERED; return those that fail."""
+        functions = [each for task in self.jobs().jobs if task.statement for each in task.statement.functions]
+        fresh = dict.fromkeys(each for each in functions if each.ordered is None) if trial else {}
+        return {each: proof for each in fresh if trial and (proof := trial(each))}
 
 
 def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:

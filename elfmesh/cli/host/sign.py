@@ -177,7 +177,22 @@ def signable(path: str) -> list[Statement]:
     for statement in statements:
         if statement.functions:
             local_evaluator(statement).close()
+            _try(statement)
     return statements
+
+
+def _try(statement: Statement) -> None:
+    """Refuse functions whose result is seen to depend on more than their arguments."""
+    from elfmesh.ingest.functions.trial import try_function
+
+    for function in statement.functions:
+        if function.ordered is None:
+            found = try_function(function)
+            if found.refutation is not None:
+                hint = "Compute the result from the arguments alone, or declare the function ORDERED READ."
+                message = f"the function depends on more than its arguments: {found}"
+                raise DataError(message, where=statement.source, hint=hint)
+            say(str(found))
 
 
 def read_private(path: str) -> Ed25519PrivateKey:

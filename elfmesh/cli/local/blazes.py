@@ -15,9 +15,11 @@ from elfmesh.local.text_input import read_text
 from elfmesh.text import printable, suggest
 
 if TYPE_CHECKING:
+    from elfmesh.api.dataflow_files import Trial
     from elfmesh.control.coordination.derivation import Analysis
     from elfmesh.control.coordination.graph import Graph
     from elfmesh.control.coordination.labels import Severity
+    from elfmesh.ql.expressions.python_function import PythonFunction
 
 EXIT_ABOVE = 1
 
@@ -49,6 +51,10 @@ EXIT_ABOVE = 1
     "--baseline", metavar="FILE",
     help="Exit with 1 if a label is worse than in FILE, an earlier output of -o json.",
 )  # fmt: skip
+@click.option(
+    "--python", is_flag=True,
+    help="Try the Python functions of the texts, which you trust: the command runs them.",
+)  # fmt: skip
 @click.option("--fleet", is_flag=True, help="Analyse all jobs that a fleet runs, instead of files.")
 @api_option
 def blazes_command(
@@ -60,6 +66,7 @@ def blazes_command(
     variants: tuple[str, ...],
     require: str | None,
     baseline: str | None,
+    python: bool,
     fleet: bool,
     api: str | None,
 ) -> int:
@@ -78,7 +85,10 @@ def blazes_command(
     goal = coordination.severity(require or "Async")
     chosen = dict(_pair(each, "--variant", "COMPONENT=NAME") for each in variants)
     before = None if baseline is None else baselines.read_baseline(*read_text(baseline))
-    graphs = coordination.load_fleet(api) if fleet else coordination.load_all(*paths, variants=chosen)
+    if fleet:
+        graphs = coordination.load_fleet(api)
+    else:
+        graphs = coordination.load_all(*paths, variants=chosen, trial=trial_of(python))
     if len(graphs) > 1 and output in ("dot", "svg"):
         raise UsageError(f"-o {output} draws one dataflow", hint=f"Choose --variant: {'; '.join(graphs)}.")
     worst, worse = goal, list[str]()
@@ -99,6 +109,21 @@ def blazes_command(
     for line in worse:
         say(f"worse than {baseline}: {line}")
     return EXIT_ABOVE if worse or (require is not None and worst > goal) else 0
+
+
+def trial_of(python: bool) -> Trial | None:
+    """Return what tries a function, and reports on standard error how often; None without --python."""
+    if not python:
+        return None
+    from elfmesh.ingest.functions.trial import try_function
+
+    def tried(function: PythonFunction) -> str:
+        found = try_function(function)
+        if found.refutation is None:
+            say(str(found))
+        return str(found.refutation or "")
+
+    return tried
 
 
 def _highest(analysis: Analysis, output: str) -> Severity:

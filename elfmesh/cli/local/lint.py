@@ -6,6 +6,7 @@ import json
 
 import click
 
+from elfmesh.cli.local.blazes import trial_of
 from elfmesh.text import printable
 
 EXIT_FOUND = 1
@@ -21,8 +22,12 @@ EXIT_FOUND = 1
     "--level", type=click.Choice(("info", "warning", "error")), default="warning", show_default=True,
     help="Exit with 1 if a finding has this level or a higher one.",
 )  # fmt: skip
-def lint_command(paths: tuple[str, ...], output: str, level: str) -> int:
-    """Find what makes outputs differ between runs, readers or replicas, without running anything.
+@click.option(
+    "--python", is_flag=True,
+    help="Try the Python functions of the texts, which you trust: the command runs them.",
+)  # fmt: skip
+def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool) -> int:
+    """Find what makes outputs differ between runs, readers or replicas, without running them.
 
     PATH is an ELF-QL file, a program (Python), agent.toml (its sinks), an annotation file (YAML or JSON), or
     a directory of texts and programs. The comment `-- elf: allow B010 because REASON` on the line before
@@ -32,7 +37,7 @@ def lint_command(paths: tuple[str, ...], output: str, level: str) -> int:
     from elfmesh.control.coordination import reports
     from elfmesh.control.coordination.findings import LEVELS
 
-    found = coordination.lint(*paths)
+    found = coordination.lint(*paths, trial=trial_of(python))
     if output == "sarif":
         click.echo(json.dumps(reports.sarif(found), ensure_ascii=False))
     elif output == "json":

@@ -22,6 +22,7 @@ from elfmesh.control.coordination.declared import DeclaredProgram
 from elfmesh.control.coordination.derivation import Analysis, Derivation
 from elfmesh.control.coordination.graph import Place
 from elfmesh.control.coordination.labels import Severity, StreamLabel
+from elfmesh.control.coordination.relations import NOT_TRIED, Refuted
 from elfmesh.control.coordination.repair import remedies
 from elfmesh.control.coordination.rules import is_compatible
 from elfmesh.control.coordination.statements import WEBHOOK, job_steps, shown
@@ -46,6 +47,7 @@ CODES: dict[str, tuple[Level, str]] = {
     "B002": (Level.ERROR, "an output may differ between instances for a while"),
     "B003": (Level.ERROR, "the states of replicas may differ permanently"),
     "B004": (Level.WARNING, "a callback of a program declares no path"),
+    "B005": (Level.ERROR, "a trial has refuted what a function is declared to be"),
     "B006": (Level.ERROR, "a Python function may depend on more than its arguments"),
     "B007": (Level.ERROR, "a seal does not end the partitions of a path"),
     "B008": (Level.WARNING, "a job reads a job that may publish without stragglers"),
@@ -86,6 +88,7 @@ class Linted:
     analysis: Analysis
     jobs: JobGraph = field(default_factory=lambda: JobGraph((), ()))
     programs: Sequence[DeclaredProgram] = ()
+    refuted: Refuted = field(default_factory=lambda: NOT_TRIED)
 
 
 def findings(linted: Linted) -> list[LintFinding]:
@@ -128,7 +131,7 @@ def cause(analysis: Analysis, name: str) -> tuple[str, str]:
 def _steps(linted: Linted) -> Iterator[LintFinding]:
     for task in linted.jobs.jobs:
         assert task.statement is not None
-        for each in job_steps(task, linted.jobs):
+        for each in job_steps(task, linted.jobs, linted.refuted):
             if each.code:
                 at = Place(task.statement.source, each.at.line, each.at.column)
                 yield LintFinding(each.code, at, each.why, each.remedy)

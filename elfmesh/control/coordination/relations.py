@@ -10,8 +10,9 @@ Paper: Blazes VII (white box).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from elfmesh.ql.expressions.nodes import (
     Aggregate,
@@ -53,6 +54,12 @@ IMPURE_MODULES = frozenset({"random", "secrets", "uuid", "time", "os", "socket",
 IMPURE_CALLS = frozenset({"hash", "id", "open", "input", "globals", "now", "utcnow", "today"})
 
 
+Refuted = Mapping[PythonFunction, str]
+"""Functions that failed their trial, with the proof."""
+
+NOT_TRIED: Refuted = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class PlanStep:
     """Order-sensitive step of a plan; `gate` is None if it is unknown. `remedy` makes it confluent.
@@ -83,6 +90,9 @@ def _confluent(expr: Expr) -> PlanStep | None:
 
 def _python(expr: Expr) -> PlanStep | None:
     assert isinstance(expr, PythonCall)
+    if (columns := expr.function.ordered) is not None:
+        why = f"the function {expr.function.name} is declared ORDERED READ"
+        return PlanStep(frozenset(columns) or None, why, expr.at, "a function that is CONFLUENT READ")
     if (reason := impurity(expr.function)) is None:
         return None
     remedy = "compute the result from the arguments of the function alone"
@@ -251,15 +261,23 @@ def sealed_keys(seal: Seal) -> list[str]:
     return [text_of(key) for key in seal.keys]
 
 
-def input_steps(statement: Statement) -> Iterator[PlanStep]:
+def input_steps(statement: Statement, refuted: Refuted = NOT_TRIED) -> Iterator[PlanStep]:
     """Yield the steps of the expressions that are evaluated over each input record."""
+    for expr in _over_records(statement):
+        yield from expression_steps(expr)
+        for node in walk(expr) if refuted else ():
+            if isinstance(node, PythonCall) and node.function in refuted:
+                why = f"the function {node.function.name} failed its trial: {refuted[node.function]}"
+                yield PlanStep(None, why, node.at, "declare it ORDERED READ, or correct it", "B005")
+
+
+def _over_records(statement: Statement) -> Iterator[Expr]:
     plan = statement.plan
     punctuations = () if plan.seal is None else plan.seal.values
     for expr in (plan.where, *plan.keys, *plan.values, *punctuations):
-        yield from expression_steps(expr)
+        if expr is not None:
+            yield expr
     for each in plan.distincts:
-        for expr in (*each.args, each.where):
-            yield from expression_steps(expr)
+        yield from (expr for expr in (*each.args, each.where) if expr is not None)
     for join in statement.lookups:
-        for key, _ in join.keys:
-            yield from expression_steps(key)
+        yield from (key for key, _ in join.keys)

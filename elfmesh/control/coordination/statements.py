@@ -24,7 +24,9 @@ from elfmesh.control.coordination.graph import (
 from elfmesh.control.coordination.labels import Annotation, annotated
 from elfmesh.control.coordination.relations import (
     INTERVAL,
+    NOT_TRIED,
     PlanStep,
+    Refuted,
     gated,
     input_steps,
     plan_steps,
@@ -53,12 +55,12 @@ WEBHOOK, PROMETHEUS = "webhook", "prometheus"
 _SEALED = SealedOn(frozenset({INTERVAL}))
 
 
-def dataflow(jobs: JobGraph) -> Graph:
+def dataflow(jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> Graph:
     """Return the annotated dataflow of jobs. An input that reads a job outside the graph counts as Async."""
     components: list[Component] = []
     streams: list[DataStream] = []
     for task in jobs.jobs:
-        made = _JobComponents(task, jobs)
+        made = _JobComponents(task, jobs, refuted)
         components += made.components
         streams += made.streams
     outputs = {each.producer for each in streams}
@@ -119,8 +121,9 @@ def shown(name: str) -> str:
 class _JobComponents:
     """Components and streams of one job."""
 
-    def __init__(self, task: JobTask, jobs: JobGraph) -> None:
+    def __init__(self, task: JobTask, jobs: JobGraph, refuted: Refuted) -> None:
         assert task.statement is not None
+        self.refuted = refuted
         self.statement = task.statement
         self.name = shown(task.name)
         self.begin = self._place(self.statement.origin.place(self.statement.offset))
@@ -141,7 +144,7 @@ class _JobComponents:
         name = f"{self.name} part {number + 1}" if count > 1 else f"{self.name} rows"
         edge = next(each for each in self.edges if each.part == number and each.kind is not EdgeKind.ROWS)
         lookups = [each for each in self.edges if each.part == number and each.kind is EdgeKind.ROWS]
-        steps = [*_reading(edge), *_lookups(lookups, part), *input_steps(part)]
+        steps = [*_reading(edge), *_lookups(lookups, part), *input_steps(part, self.refuted)]
         why = "; ".join(step.why for step in steps) or "each record alone decides whether and where it counts"
         source = edge.source.name if edge.kind is EdgeKind.RECORDS else shown(edge.source.name)
         path = AnnotatedPath(
@@ -271,12 +274,12 @@ def _shaped(part: Statement) -> PlanStep | None:
     return PlanStep(None, why, at, f"exact aggregates: {', '.join(exact)}", "B011")
 
 
-def job_steps(task: JobTask, jobs: JobGraph) -> Iterator[PlanStep]:
+def job_steps(task: JobTask, jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> Iterator[PlanStep]:
     """Yield the order-sensitive steps of a job's whole text."""
     assert task.statement is not None
     for number, part in enumerate(task.statement.parts or (task.statement,)):
         edges = [each for each in jobs.into(task) if each.part == number]
-        yield from (*_lookups(edges, part), *input_steps(part), *plan_steps(part))
+        yield from (*_lookups(edges, part), *input_steps(part, refuted), *plan_steps(part))
         if (shaped := _shaped(part)) is not None:
             yield shaped
     yield from _root_steps(task.statement)

@@ -20,7 +20,8 @@ class PythonFunction:
     """Declared function; two are equal only if their whole declarations are equal, including the source.
 
     A `vectorised` function receives whole pyarrow columns and returns one; others receive the values of a
-    record.
+    record. `ordered` is None for a function whose result depends on its arguments alone. Otherwise its author
+    declares that it depends on more, within partitions of these columns; without any, on anything.
     """
 
     name: str
@@ -28,11 +29,14 @@ class PythonFunction:
     gives: pa.DataType
     vectorised: bool
     source: str = field(repr=False)
+    ordered: tuple[str, ...] | None = None
 
     @property
     def signature(self) -> str:
         takes = ", ".join(f"{name} {type_name(kind)}" for name, kind in self.takes)
         how = " VECTORISED" if self.vectorised else ""
+        if self.ordered is not None:
+            how += " ORDERED READ" + (f" BY ({', '.join(self.ordered)})" if self.ordered else "")
         return f"{self.name}({takes}) RETURNS {type_name(self.gives)} LANGUAGE PYTHON{how}"
 
 

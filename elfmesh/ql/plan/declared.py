@@ -133,8 +133,32 @@ class _Reader:
         self._expect("PYTHON")
         vectorised = self._word() in ("VECTORISED", "VECTORIZED")
         self.at += vectorised
+        ordered = self._annotation()
         self._expect("AS")
-        return PythonFunction(name, takes, gives, vectorised, self._body(name))
+        return PythonFunction(name, takes, gives, vectorised, self._body(name), ordered)
+
+    def _annotation(self) -> tuple[str, ...] | None:
+        """Parse [CONFLUENT READ | ORDERED READ [BY (a, b)]]."""
+        kind = self._word()
+        if kind not in ("CONFLUENT", "ORDERED"):
+            return None
+        self.at += 1
+        if self._word() == "WRITE":
+            hint = "A function keeps no state. Write a program for a component with state."
+            raise self._error("a function cannot be declared WRITE", hint)
+        self._expect("READ")
+        if kind == "CONFLUENT":
+            return None
+        columns: list[str] = []
+        if self._word() == "BY":
+            self.at += 1
+            self._expect("(")
+            columns.append(self._name("a column"))
+            while self._word() == ",":
+                self.at += 1
+                columns.append(self._name("a column"))
+            self._expect(")")
+        return tuple(columns)
 
     def _arguments(self) -> tuple[tuple[str, pa.DataType], ...]:
         takes: dict[str, pa.DataType] = {}

@@ -149,3 +149,16 @@ def test_what_cannot_be_signed_is_refused(
     (tmp_path / "job.elfql").write_text(text)
     with pytest.raises(error, match=message):
         signable(str(tmp_path / "job.elfql"))
+
+
+def test_a_function_that_is_seen_to_depend_on_more_than_its_arguments_is_not_signed(place: Path) -> None:
+    text = (
+        "CREATE JOB shop.f EVERY '1 s' AS WITH FUNCTION f(x STRING) RETURNS BIGINT LANGUAGE PYTHON {}AS $$\n"
+        "def f(x): return hash(str(x)) % 1000\n$$ SELECT f(k) AS f, count(*) AS n FROM log GROUP BY f(k)"
+    )
+    (place / "job.elfql").write_text(text.format(""))
+    with pytest.raises(DataError, match=r"f\(.*\) gave \d+, and in another process \d+"):
+        sign(place, "-f", place / "job.elfql")
+    assert not (place / "job.sig").exists()
+    (place / "job.elfql").write_text(text.format("ORDERED READ "))
+    assert len(sign(place, "-f", place / "job.elfql")) == 1

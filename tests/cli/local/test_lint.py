@@ -71,3 +71,25 @@ def test_wrong_files_have_the_exit_codes_of_every_command(
 
 def test_an_empty_directory_is_wrong_usage(tmp_path: Path) -> None:
     assert run(["lint", str(tmp_path)]) == 2
+
+
+FUNCTION = """WITH FUNCTION f(x STRING) RETURNS BIGINT LANGUAGE PYTHON {} AS $$
+SEEN = {{}}
+def f(x):
+    return SEEN.setdefault("n", [0]).__iadd__([1]).__len__()
+$$
+SELECT f(k), count(*) FROM log GROUP BY f(k)"""
+
+
+def test_python_tries_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "f.elfql"
+    file.write_text(FUNCTION.format(""))
+    assert run(["lint", str(file), "--level", "info"]) == 0
+    assert run(["lint", str(file), "--python"]) == 1
+    shown = capsys.readouterr().out
+    assert "error B005: the function f failed its trial: (None) gave 2, and again 258" in shown
+    assert run(["blazes", str(file), "--python", "--require", "Async"]) == 1
+    assert "query 1   Run" in capsys.readouterr().out
+    file.write_text(FUNCTION.format("ORDERED READ"))
+    assert run(["lint", str(file), "--python", "--level", "error"]) == 0
+    assert "B001" in capsys.readouterr().out

@@ -27,6 +27,14 @@ def of_texts(text: str) -> list[LintFinding]:
     return findings(Linted(analyse(dataflow(jobs)), jobs))
 
 
+def of_function(*, refuted: bool) -> list[LintFinding]:
+    jobs = job_graph(parse_many(FUNCTION.format("def f(a):\n  return a"), source="f.elfql"))
+    (task,) = jobs.jobs
+    assert task.statement is not None
+    proofs = dict.fromkeys(task.statement.functions, "('x') gave 1, and again 2") if refuted else {}
+    return findings(Linted(analyse(dataflow(jobs, proofs)), jobs, refuted=proofs))
+
+
 def of_sink(**settings: object) -> list[LintFinding]:
     sink = JobSink("hook", "webhook", ("a/*",), source="agent.toml", line=3, **settings)  # type: ignore[arg-type]  # by name
     jobs = job_graph(parse_many(JOB.format("x", "", "log")), [sink])
@@ -98,6 +106,7 @@ CASES = (
         of_program(PROGRAM.format("timer = ''")),
         of_program(PROGRAM.format("@elfmesh.path('results', 'multicast', 'CW', idempotent=True)")),
     ),
+    ("B005", of_function(refuted=True), of_function(refuted=False)),
     (
         "B006",
         of_texts(FUNCTION.format("def f(a):\n  return str(hash(a))")),
@@ -169,6 +178,18 @@ def test_the_second_case_of_a_label_counts() -> None:
 
 def test_a_tentative_output_is_no_finding() -> None:
     assert of_texts(JOB.format("x", "ON STRAGGLER CORRECT", "log")) == []
+
+
+def test_a_function_that_failed_its_trial_makes_the_label_run() -> None:
+    assert {each.code: str(each.at) for each in of_function(refuted=True)} == {
+        "B001": "f.elfql:1:1",
+        "B005": "f.elfql:2:54",
+    }
+
+
+def test_an_ordered_function_is_run_and_no_error() -> None:
+    text = FUNCTION.replace("PYTHON", "PYTHON ORDERED READ BY (u)").format("def f(a):\n  return str(hash(a))")
+    assert codes(of_texts(text)) == {"B001"}
 
 
 def test_a_webhook_without_stored_keys_may_count_twice() -> None:

@@ -96,3 +96,40 @@ def test_what_cannot_be_declared_or_called_is_refused_at_its_place(text: str, me
     with pytest.raises(QueryError, match=message) as caught:
         parse(text)
     assert (caught.value.line, caught.value.column) > (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "ordered", "shown"),
+    [
+        ("", None, ""),
+        ("CONFLUENT READ", None, ""),
+        ("ordered read", (), " ORDERED READ"),
+        ("VECTORISED ORDERED READ BY (a, b)", ("a", "b"), " VECTORISED ORDERED READ BY (a, b)"),
+    ],
+)
+def test_an_author_declares_what_a_result_depends_on(
+    written: str, ordered: tuple[str, ...] | None, shown: str
+) -> None:
+    text = f"WITH {DOUBLE.replace('AS', f'{written} AS', 1)} SELECT twice(x) FROM s"
+    (function,) = parse(text).functions
+    assert function.ordered == ordered
+    assert function.signature == f"twice(x BIGINT) RETURNS BIGINT LANGUAGE PYTHON{shown}"
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("CONFLUENT WRITE", "cannot be declared WRITE"),
+        ("ORDERED WRITE", "cannot be declared WRITE"),
+        ("ORDERED", "expected READ, found `AS`"),
+        ("CONFLUENT READ BY (a)", "expected AS, found `BY`"),
+        ("ORDERED READ BY a", "expected (, found `a`"),
+        ("ORDERED READ BY ()", "expected a column, found `)`"),
+        ("READ", "expected AS, found `READ`"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_at_its_place(written: str, message: str) -> None:
+    text = f"WITH {DOUBLE.replace('AS', f'{written} AS', 1)} SELECT twice(x) FROM s"
+    with pytest.raises(QueryError, match=r"1:") as caught:
+        parse(text)
+    assert message in str(caught.value)
