@@ -65,11 +65,12 @@ def analyse(graph: Graph, rules: str | RuleSet = "sound") -> Analysis:
         if rules not in RULE_SETS:
             raise UsageError(f"no rules {rules!r}", hint=f"There are {', '.join(RULE_SETS)}.")
         rules = RULE_SETS[rules]
-    found = _Labelling(graph, rules).run()
+    first = _Labelling(graph, rules)
+    found = first.run()
     breaking = tuple(replace(each, seals=_lasting(each.seals)) for each in graph.streams)
     otherwise: dict[str, Severity] = {}
     if breaking != graph.streams:
-        second = _Labelling(replace(graph, streams=breaking), rules).run()
+        second = _Labelling(replace(graph, streams=breaking), rules, order=first.order).run()
         otherwise = {name: label.severity for name, label in second.outputs.items()}
     return replace(found, otherwise=otherwise)
 
@@ -124,12 +125,14 @@ class _Labelling:
     derivations: dict[Port, list[Derivation]] = field(default_factory=dict)
     delayed: dict[str, tuple[Severity, bool]] = field(default_factory=dict)
     steps: int = 0
+    order: list[list[Node]] = field(default_factory=list)
 
     def run(self) -> Analysis:
         graph = self.graph
         self.replicated = replicated_components(graph, self.rules)
         self.dependencies = dependencies(graph, self.rules)
-        order = graph.order(state="S11" in self.rules)
+        order = self.order or graph.order(state="S11" in self.rules)
+        self.order = order
         self.delayed = {
             each.name: (Severity.ASYNC, each.once) for each in graph.streams if each.delayed and each.producer
         }
@@ -176,7 +179,7 @@ class _Labelling:
                 seals.add(Seal(frozenset(a for a in known if a), each.ordered))
             conditions |= set(each.conditions)
         once = label.once and stream.once
-        return replace(label, seals=frozenset(seals), once=once, conditions=frozenset(conditions))
+        return StreamLabel(label.severity, label.columns, frozenset(seals), once, frozenset(conditions))
 
     def _input(self, port: Port, without: frozenset[Node] = frozenset()) -> StreamLabel | None:
         streams = [
@@ -253,15 +256,12 @@ class _Labelling:
         return [self._given(component, path) for path in writers.values()]
 
     def _settle(self, port: Port, found: Sequence[PathInput], by_state: Sequence[PathInput]) -> None:
-        pairs = [(each, conclude(self.rules, each)) for each in (*found, *by_state)]
-        pairs = [
-            (each, replace(one, read=False) if at >= len(found) else one)
-            for at, (each, one) in enumerate(pairs)
-        ]
+        pairs = [(each, conclude(self.rules, each)) for each in found]
+        pairs += [(each, replace(conclude(self.rules, each), read=False)) for each in by_state]
         severity, protected = reconcile(self.rules, pairs, port[0] in self.replicated, len(found))
         met = self._meeting([one.out for _, one in pairs[: len(found)]], ".".join(port))
         conditions = frozenset().union(*(each.label.conditions for each, _ in pairs))
-        label = replace(met, severity=severity, conditions=conditions)
+        label = StreamLabel(severity, met.columns, met.seals, met.once, conditions)
         self.labels["out", *port] = label
         self.derivations[port] = [
             Derivation(port, each.path, each.label, one, safe, label)

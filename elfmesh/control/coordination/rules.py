@@ -195,7 +195,7 @@ def _passed(rules: RuleSet, given: PathInput, fits: bool) -> StreamLabel:
     once = label.once or path.idempotent
     if columns is label.columns and seals == label.seals and once == label.once:
         return label
-    return replace(label, columns=columns, seals=seals, once=once)
+    return StreamLabel(label.severity, columns, seals, once, label.conditions)
 
 
 def reconcile(
