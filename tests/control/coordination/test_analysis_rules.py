@@ -121,6 +121,37 @@ def fan_in() -> Graph:
             "Async",
         ),
         ("S11", state(kind="OW"), "Diverge", "Inst"),
+        (
+            "S5",
+            chain(
+                path("in", "out", "OW", ["id"]),
+                source=DataStream("s", None, None, sealed("campaign")),
+                dependencies=[Determines(frozenset({"id"}), frozenset({"campaign"}))],
+            ),
+            "Async",
+            "Run",
+        ),
+        (
+            "S6",
+            chain(
+                path("in", "out", "OW", ["window(ts)"]),
+                source=DataStream("s", None, None, sealed("ts", ordered=True)),
+            ),
+            "Async",
+            "Run",
+        ),
+        (
+            "S9",
+            chain(path("in", "out", "OW"), source=DataStream("s", None, None, order="M1")),
+            "Async",
+            "Run",
+        ),
+        (
+            "S9",
+            chain(path("in", "out", "OW"), source=DataStream("s", None, None, order="M2"), rep=True),
+            "Run",
+            "Diverge",
+        ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

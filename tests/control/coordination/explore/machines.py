@@ -57,10 +57,13 @@ def _dedupe(state: dict[str, Any], record: Record) -> list[Record]:
 
 
 def _tally(*gate: str) -> Step:
+    """Number the records of a partition as they arrive, and keep which record got which number."""
+
     def step(state: dict[str, Any], record: Record) -> list[Record]:
         counts = state.setdefault("counts", Counter())
         counts[_key(record, gate)] += 1
-        return [{**record, "v": counts[_key(record, gate)]}]
+        state.setdefault("arrived", {}).setdefault(_key(record, gate), []).append(canonical(record))
+        return [{**record, "v": 100 * counts[_key(record, gate)] + record.get("v", 0)}]
 
     return step
 
@@ -78,7 +81,8 @@ def _last(state: dict[str, Any], record: Record) -> list[Record]:
 
 def _number(state: dict[str, Any], record: Record) -> list[Record]:
     state["number"] = state.get("number", 0) + 1
-    return [{**record, "v": state["number"]}]
+    state.setdefault("arrived", []).append(canonical(record))
+    return [{**record, "v": 100 * state["number"] + record.get("v", 0)}]
 
 
 def _click(*gate: str) -> Step:
@@ -116,10 +120,21 @@ def _hot(state: dict[str, Any], record: Record) -> list[Record]:
     return [{"id": record.get("id", 0)}] if counts[record.get("id", 0)] == 2 else []
 
 
+def _late(state: dict[str, Any], record: Record) -> list[Record]:
+    """Emit the record before: a punctuation of its partition may overtake it."""
+    before: Record | None = state.get("before")
+    state["before"] = record
+    return [before] if before is not None else []
+
+
+STATE_ONLY = ("state", "right", "log")
+"""Outputs of paths that write a state and emit nothing: what differs there is the state."""
+
 _ALL = {name: name for name in ("id", "campaign", "v")}
 _COUNTED = {"id": "id", "campaign": "campaign", "v": "counted(v)"}
 
 MACHINES = (
+    Machine("late", (path("x", "out", "OW", lineage=_ALL),), {"x": _late}),
     Machine("map", (path("x", "out", "CR", lineage=_ALL),), {"x": _same}),
     Machine("drop", (path("x", "out", "CR", lineage={"id": "id", "v": "v"}),), {"x": _drop}),
     Machine(

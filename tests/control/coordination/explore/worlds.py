@@ -5,6 +5,10 @@ streams, in any order; a punctuation arrives after all records of its partition;
 records repeats some. A component delays a path until a punctuation exactly where the analysis concludes
 that a seal fits.
 
+Every third schedule is random. The others are directed: instances take their messages in opposite orders, by
+value, or with the readers of a state before its writers, because most anomalies need two records to be
+swapped. A dataflow runs over several workloads, of which some have many records in one partition.
+
 An anomaly is Run if two schedules give different outputs, Inst if instances of one schedule do, and Diverge
 if their states differ at the end.
 """
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,10 +27,12 @@ from elfmesh.control.coordination.derivation import Analysis
 from elfmesh.control.coordination.graph import AnnotatedPath, Component, DataStream, Determines, Graph, Port
 from elfmesh.control.coordination.labels import Severity, StreamLabel
 from elfmesh.control.coordination.rules import SOUND, RuleSet, is_compatible
-from tests.control.coordination.explore.machines import MACHINES, Machine, Record, canonical
+from tests.control.coordination.explore.machines import MACHINES, STATE_ONLY, Machine, Record, canonical
 from tests.control.coordination.graphs import sealed
 
 INSTANCES = 3
+WORKLOADS = 3
+SCHEDULE_KINDS = 3
 Message = tuple[DataStream, Record | None, tuple[str, int] | None]
 """Stream, and a record or a punctuation (column, value)."""
 
@@ -40,12 +46,12 @@ class World:
     records: dict[str, list[Record]]
 
 
-def random_world(rng: random.Random) -> World:
+def random_world(rng: random.Random, choice: Sequence[Machine] = MACHINES) -> World:
     components, streams, machines, records = [], [], {}, {}
     depends = rng.random() < 0.4
     free: list[Port] = []
     for at in range(rng.randint(1, 5)):
-        machine, name = rng.choice(MACHINES), f"c{at}"
+        machine, name = rng.choice(choice), f"c{at}"
         components.append(Component(name, machine.paths, True if rng.random() < 0.4 else None))
         machines[name] = machine
         order = rng.choice(("", "", "", "", "M1", "M2"))
@@ -59,15 +65,23 @@ def random_world(rng: random.Random) -> World:
                 once, seals = rng.random() < 0.9, sealed(key) if key else ()
                 streams.append(DataStream(label, None, (name, each.source), seals, once=once, order=order))
                 records[label] = [_record(rng, number, depends) for number in range(rng.randint(2, 4))]
-        free += [
-            (name, each.target) for each in machine.paths if each.target not in ("state", "right", "log")
-        ]
+        free += [(name, each.target) for each in machine.paths if each.target not in STATE_ONLY]
     known = (Determines(frozenset({"id"}), frozenset({"campaign"})),) if depends else ()
     return World(Graph(tuple(components), tuple(streams), known), machines, records)
 
 
-def _record(rng: random.Random, number: int, depends: bool) -> Record:
-    key = rng.randint(0, 2)
+def _busier(world: World, rng: random.Random) -> World:
+    """Return the same dataflow over more records in fewer partitions."""
+    depends = bool(world.graph.dependencies)
+    records = {
+        name: [_record(rng, number, depends, keys=2) for number in range(rng.randint(3, 5))]
+        for name in world.records
+    }
+    return replace(world, records=records)
+
+
+def _record(rng: random.Random, number: int, depends: bool, keys: int = 3) -> Record:
+    key = rng.randrange(keys)
     return {"id": key, "campaign": key % 2 if depends else rng.randint(0, 1), "v": 10 + number}
 
 
@@ -78,6 +92,7 @@ class Run:
     world: World
     analysis: Analysis
     rng: random.Random
+    directed: int = 0
     outputs: dict[tuple[str, str, int], Counter[Any]] = field(default_factory=dict)
     states: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
 
@@ -157,7 +172,7 @@ class Run:
     def _deliver(self, key: tuple[str, int]) -> None:
         queue = self.pending[key]
         allowed = [at for at, message in enumerate(queue) if self._may(queue, at, message)]
-        at = self.rng.choice(allowed)
+        at = self._chosen(key, allowed)
         if order := self._order(queue[at][0]):
             rank = self._rank if order == "M1" else self._shuffled
             at = min(
@@ -183,6 +198,23 @@ class Run:
                     self.waiting.setdefault(key, []).append((path, record))
                 else:
                     self._step(key, path, record)
+
+    def _chosen(self, key: tuple[str, int], allowed: list[int]) -> int:
+        """Return which message arrives next, in an order that differs between instances and schedules."""
+        kind, turned = self.directed % SCHEDULE_KINDS, (self.directed // SCHEDULE_KINDS + key[1]) % 2
+        if not kind:
+            return self.rng.choice(allowed)
+        queue = self.pending[key]
+
+        def rank(at: int) -> tuple[Any, ...]:
+            stream, record, _ = queue[at]
+            value = canonical(record) if record else ()
+            assert stream.consumer is not None
+            paths = [path for path in self.world.machines[key[0]].paths if path.source == stream.consumer[1]]
+            writes = any(path.annotation.writes for path in paths)
+            return (writes, value) if kind == 1 else (value, at)
+
+        return max(allowed, key=rank) if turned else min(allowed, key=rank)
 
     def _producers(self, port: Port, column: str) -> set[str]:
         """Return the streams whose punctuations end a partition: those that are sealed, else all."""
@@ -294,13 +326,15 @@ def explore(world: World, schedules: int, seed: int, rules: RuleSet = SOUND) -> 
     """Return for each interface the most severe anomaly of some schedules, beside its label."""
     analysis = analyse(world.graph, rules)
     worst: dict[Port, Severity] = {}
-    first: dict[Port, Any] = {}
-    for number in range(schedules):
-        run = Run(world, analysis, random.Random(f"{seed} {number}"))
-        run.go()
-        for component in world.graph.components:
-            for target in dict.fromkeys(path.target for path in component.paths):
-                _compare(run, (component.name, target), worst, first)
+    for workload in range(WORKLOADS):
+        first: dict[Port, Any] = {}
+        busy = world if not workload else _busier(world, random.Random(f"{seed} {workload}"))
+        for number in range(workload, schedules, WORKLOADS):
+            run = Run(busy, analysis, random.Random(f"{seed} {number}"), number // WORKLOADS)
+            run.go()
+            for component in world.graph.components:
+                for target in dict.fromkeys(path.target for path in component.paths):
+                    _compare(run, (component.name, target), worst, first)
     return [
         Witness(port, seen, analysis.labels["out", *port].severity)
         for port, seen in worst.items()
@@ -311,14 +345,19 @@ def _compare(run: Run, port: Port, worst: dict[Port, Severity], first: dict[Port
     component, target = port
     once = run.analysis.labels["out", *port].once
     found = [run.outputs.get((component, target, each), Counter()) for each in run.instances(component)]
-    shown = [sorted(each.items()) if once else sorted(each) for each in found]
+    shown: list[Any] = [sorted(each.items()) if once else sorted(each) for each in found]
+    if target in STATE_ONLY:
+        shown = [run.states.get((component, each), {}) for each in run.instances(component)]
     seen = Severity.ASYNC
     if first.setdefault(port, shown) != shown:
         seen = Severity.RUN
     if any(each != shown[0] for each in shown):
         seen = Severity.INST
-    writes = [path for path in run.world.machines[component].paths if path.annotation.writes]
-    if any(path.target == target for path in writes):
+    paths = run.world.machines[component].paths
+    writes = any(path.annotation.writes for path in paths)
+    if writes and any(
+        p.target == target and (p.annotation.writes or p.annotation.order_sensitive) for p in paths
+    ):
         states = [run.states.get((component, each), {}) for each in run.instances(component)]
         if any(each != states[0] for each in states):
             seen = Severity.DIVERGE
@@ -326,11 +365,18 @@ def _compare(run: Run, port: Port, worst: dict[Port, Severity], first: dict[Port
 
 
 def precision(seeds: Iterable[int], schedules: int) -> dict[Severity, float]:
-    """Return for each label above Async the share of interfaces where a schedule shows the anomaly."""
+    """Return for each label above Async the share of causes of which a schedule shows the anomaly.
+
+    A cause is an output whose label is higher than those of its inputs.
+    """
     seen: Counter[Severity] = Counter()
     given: Counter[Severity] = Counter()
     for seed in seeds:
-        for each in explore(random_world(random.Random(seed)), schedules, seed):
-            given[each.label] += 1
-            seen[each.label] += each.seen >= each.label
+        world = random_world(random.Random(seed))
+        derivations = analyse(world.graph).derivations
+        for each in explore(world, schedules, seed):
+            steps = derivations[each.interface]
+            if any(one.anomaly for one in steps) and each.label > max(one.input.severity for one in steps):
+                given[each.label] += 1
+                seen[each.label] += each.seen >= each.label
     return {label: seen[label] / given[label] for label in Severity if label > Severity.ASYNC}
