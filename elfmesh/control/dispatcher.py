@@ -239,7 +239,7 @@ class Dispatcher:
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:
         master = self._masters[message.job]
         if master.term.book.entry(message.number) is not None:
-            master.rates.reported(message.number, message.records)
+            master.rates.reported(message.number, message.inputs or (message.records,))
 
     def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
         collection = self._term(message).collection

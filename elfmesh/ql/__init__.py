@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from elfmesh.ql.engine.query import Prepared
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.early import growing_columns, stable_columns
-    from elfmesh.ql.plan.relation import joined_inputs
+    from elfmesh.ql.plan.fidelity_shape import FidelityShape, fidelity_shape
     from elfmesh.ql.plan.statement import (
         LOOKED_UP,
         SAME,
@@ -34,7 +34,7 @@ else:
             "engine.changes": "RESET compare same_records",
             "text.parsing": "declare expand parse parse_many",
             "engine.query": "Prepared",
-            "plan.relation": "joined_inputs",
+            "plan.fidelity_shape": "FidelityShape fidelity_shape",
             "engine.open_groups": "due_us left_out",
             "plan.early": "growing_columns stable_columns",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
@@ -49,6 +49,7 @@ __all__ = [
     "RESET",
     "SAME",
     "TIME_COLUMN",
+    "FidelityShape",
     "JobClause",
     "Prepared",
     "Query",
@@ -59,9 +60,9 @@ __all__ = [
     "declare",
     "due_us",
     "expand",
+    "fidelity_shape",
     "growing_columns",
     "job_read",
-    "joined_inputs",
     "left_out",
     "parse",
     "parse_many",

@@ -169,7 +169,7 @@ def test_agents_take_a_stream_beside_a_result() -> None:
         "WHERE c.x > (SELECT avg(x) FROM LATEST shop.q)"
     )
     _, plan = read_job(text)
-    assert (plan.reads, plan.streams, plan.joined) == ((), ("c",), 1)
+    assert (plan.reads, plan.streams, plan.shape.inputs) == ((), ("c",), (1,))
     assert sorted(plan.latest) == ["latest shop/p", "latest shop/q"]
     assert sorted(plan.jobs) == ["shop/p", "shop/q"]
 

@@ -46,7 +46,7 @@ class RecordMaker:
         counts = add_counts(part.counts for tree in inside.parts for part in tree)
         plan = read_plan(manifest.text)
         names = self._term.book.names(missing)
-        share = self._term.rates.fidelity(run.required, missing, counts, plan.joined)
+        share = self._term.rates.fidelity(run.required, missing, counts, plan.shape)
         about = (index, run.since, run.state, rev, self._term.epoch, plan.window(index))
         out = ~covered_in_all(self._trees, index) | self._failed.at(index)[0] | missing
         outside = self._term.book.given & out & ~inside.stuck

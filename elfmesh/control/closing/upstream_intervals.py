@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from elfmesh import ids
+from elfmesh import ids, ql
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import OpenIntervals
@@ -33,6 +33,7 @@ class UpstreamIntervals:
         self._reads = [
             Read(name, ids.job_placements(name, self._manifest.creator)) for name in self._plan.reads
         ]
+        self._sources = tuple(map(ql.job_read, self._plan.sources))
         self._poller = UpstreamPoller(term.context, [self._manifest], term.leader.close_ready, self._is_full)
         self._closer: OpenIntervals | None = None
 
@@ -92,7 +93,7 @@ class UpstreamIntervals:
 
     def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
         start_us, end_us = self._plan.window(decision.index)
-        (state, quality), reason = combined(decision.pieces), ""
+        (state, quality), reason = combined(decision.pieces, self._sources, self._plan.shape), ""
         inside = [piece for piece in decision.pieces if start_us <= piece.at_us < end_us]
         if any(piece.rows is None for piece in inside):
             reason = f"what it reads has more than {HELD_BYTES_MAX} bytes"

@@ -1,8 +1,8 @@
 """Output fidelity: the share of the expected input that a result represents (D-10).
 
-Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the processed input, a product
-over joined inputs. Deviation: a member reports one rate for all its streams, so that all joined inputs are
-assumed to lack the same share.
+Owns the usual rates of members, by input, and the formula. Paper: PPA III-A, output fidelity as the
+rate-weighted share of each input (Eq. 1), a product over joined inputs (Eq. 2), and a mean over united ones
+(Eq. 3). Filtered records have no weight, because they cannot change the result.
 """
 
 from __future__ import annotations
@@ -11,78 +11,112 @@ from collections.abc import Sequence
 
 from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 from elfmesh.interval_map import numbers
+from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 
 WEIGHT = 0.2
 """Weight of the newest interval in a member's usual rate; a burst of one interval changes the rate little."""
 
 CHANGE = 0.25
 SAY_AGAIN_S = 10.0
-"""A member reports its rate again after a change by this share, at most once in this time."""
+"""A member reports its rates again after a change of one by this share, at most once in this time."""
 
 RATE_MAX = 1e15
 """Maximum rate, above the records of any interval, so that sums of rates stay finite."""
 
+INPUTS_MAX = 256
+"""Maximum number of inputs of which a member reports rates."""
+
 READ = (CONTRIBUTED, FILTERED)
-"""Buckets of the records that a result represents."""
+"""Buckets of the records that an agent read and did not drop."""
 
 DROPPED = (SHED, OVERFLOW)
 """Buckets of the records that an agent drops under load, if the stream allows it."""
 
 
 class Rates:
-    """Usual numbers of records of the members of a job, as they report them."""
+    """Usual numbers of records of the members of a job, by input, as they report them."""
 
     def __init__(self) -> None:
-        self._rates: dict[int, float] = {}
+        self._rates: dict[int, tuple[float, ...]] = {}
 
-    def reported(self, number: int, records: float) -> None:
-        """Store a member's usual number of records per interval; ignore a value out of range."""
-        if 0 <= records <= RATE_MAX:  # False for NaN
-            self._rates[number] = records
+    def reported(self, number: int, records: Sequence[float]) -> None:
+        """Store a member's usual numbers of records per interval; ignore values out of range.
 
-    def fidelity(self, required: int, missing: int, counts: Sequence[int], joined: int = 1) -> float:
+        A member of an earlier release reports one number, which counts for every input.
+        """
+        if 0 < len(records) <= INPUTS_MAX and all(0 <= each <= RATE_MAX for each in records):  # False for NaN
+            self._rates[number] = tuple(records)
+
+    def of(self, number: int, at: int) -> float | None:
+        """Return a member's usual number of records of input `at`; None: it has reported none."""
+        known = self._rates.get(number, ())
+        return known[0] if len(known) == 1 else known[at] if at < len(known) else None
+
+    def fidelity(
+        self, required: int, missing: int, counts: Sequence[int], shape: FidelityShape = ONE_INPUT
+    ) -> float:
         """Return the share of the expected records that is inside, between 0 and 1.
 
         Args:
             required: bit set of the expected members.
             missing: bit set of the expected members that are not inside.
             counts: records per bucket of `BUCKETS`, of the members inside.
-            joined: number of joined inputs.
+            shape: of the statement.
         """
         read = sum(counts[at] for at in READ)
         shed = sum(counts[at] for at in DROPPED)
         kept = read / (read + shed) if shed else 1.0
-        share = self._share(numbers(required), numbers(missing)) if missing else 1.0
-        return float((kept * share) ** joined)
+        if not missing:
+            return float(kept)
+        return float(kept * shape.share(*self.shares(required, missing, shape)))
 
-    def _share(self, expected: list[int], missing: list[int]) -> float:
-        """Return the rate-weighted share; a member without a rate has the mean of the others."""
-        known = [self._rates[number] for number in expected if number in self._rates]
+    def shares(
+        self, required: int, missing: int, shape: FidelityShape
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return, by input, the share that is inside and the usual number of records of all members."""
+        members, absent = numbers(required), frozenset(numbers(missing))
+        found = [self._share(members, absent, at) for at in range(max(shape.inputs, default=0) + 1)]
+        return tuple(share for share, _ in found), tuple(total for _, total in found)
+
+    def _share(self, members: list[int], absent: frozenset[int], at: int) -> tuple[float, float]:
+        """Return the rate-weighted share of one input; a member without a rate has the mean of the others."""
+        reported = {number: self.of(number, at) for number in members}
+        known = [rate for rate in reported.values() if rate is not None]
         usual = sum(known) / len(known) if known else 1.0
-        weights = {number: self._rates.get(number, usual) for number in expected}
-        total = sum(weights.values())
+        weights = {number: usual if rate is None else rate for number, rate in reported.items()}
+        total = whole = sum(weights.values())
         if not total:  # no member usually has records, so that all have the same weight
-            weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
-        return (total - sum(weights[number] for number in missing)) / total
+            weights, whole = dict.fromkeys(members, 1.0), float(len(members) or 1)
+        return (whole - sum(weights[number] for number in members if number in absent)) / whole, total
 
 
 class UsualRate:
-    """Usual number of records per interval of one member, and when to report it to the master."""
+    """Usual numbers of records of one member, by input, and when to report them to the master."""
 
     def __init__(self) -> None:
-        self.records: float | None = None
-        self._reported: tuple[int, float, float] | None = None
+        self.records: tuple[float, ...] = ()
+        self._reported: tuple[int, tuple[float, ...], float] | None = None
 
-    def add(self, records: int) -> None:
-        self.records = records if self.records is None else self.records + WEIGHT * (records - self.records)
+    def add(self, records: Sequence[int]) -> None:
+        """Take the records of the newest interval; another number of inputs begins again."""
+        if len(records) != len(self.records):
+            self.records = tuple(map(float, records))
+        pairs = zip(self.records, records, strict=True)
+        self.records = tuple(usual + WEIGHT * (newest - usual) for usual, newest in pairs)
 
-    def news(self, epoch: int, now: float) -> float | None:
-        """Return the rate to report to the master of `epoch`; None: nothing to report."""
-        if self.records is None:
+    def news(self, epoch: int, now: float) -> tuple[float, ...] | None:
+        """Return the rates to report to the master of `epoch`; None: nothing to report."""
+        if not self.records:
             return None
         if self._reported is not None and self._reported[0] == epoch:
             _, reported, at = self._reported
-            if now - at < SAY_AGAIN_S or abs(self.records - reported) <= CHANGE * max(reported, 1.0):
+            if len(reported) == len(self.records) and (
+                now - at < SAY_AGAIN_S
+                or not any(
+                    abs(rate - before) > CHANGE * max(before, 1.0)
+                    for rate, before in zip(self.records, reported, strict=True)
+                )
+            ):
                 return None
         self._reported = (epoch, self.records, now)
         return self.records

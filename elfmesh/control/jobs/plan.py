@@ -15,6 +15,7 @@ from elfmesh import ql
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, JobNames
 from elfmesh.errors import QueryError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,8 @@ class JobPlan:
         latest: side inputs besides streams, "latest namespace/name": the newest result of a job.
         columns: columns of its results.
         functions: whether the text contains Python functions.
-        joined: number of joined inputs of a row; 1 without a join of streams.
+        sources: by input, the stream or job that it reads; a stream joined with itself is two inputs.
+        shape: how the shares of the inputs that are inside become the fidelity of the result.
         spans: word of the window whose groups span intervals, SESSION; an interval's rows are the groups that
             ended in it. Otherwise "".
         lateness_us: delay of an agent's watermark behind the newest record that it has read.
@@ -63,7 +65,8 @@ class JobPlan:
     horizon_s: float | None = None
     replicas: int = 0
     lookups: tuple[str, ...] = ()
-    joined: int = 1
+    sources: tuple[str, ...] = ()
+    shape: FidelityShape = ONE_INPUT
     spans: str = ""
     reads: tuple[str, ...] = ()
     latest: tuple[str, ...] = ()
@@ -162,7 +165,8 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         on_straggler=job.on_straggler,
         replicas=job.replicas,
         lookups=statement.tables_read,
-        joined=ql.joined_inputs(statement.relation, apart),
+        sources=tuple(part.stream for part in statement.parts) or (statement.stream,),
+        shape=ql.fidelity_shape(statement.relation, apart),
         reads=reads,
         latest=statement.latest,
         columns=statement.columns,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections import deque
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.fidelity import READ, UsualRate
+from elfmesh.control.jobs.fidelity import UsualRate
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.records import CONTRIBUTED, FIRST
 from elfmesh.control.jobs.roster import epoch_of, is_of_epoch
 from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
@@ -388,11 +388,12 @@ class Member:
         self._stall_watch.begin()
 
     def _tell_rate(self, event: Sealed, number: int) -> None:
+        inputs = dict(event.inputs)
         for sealed in event.parts[0]:
-            self._rate.add(sum(sealed.counts[at] for at in READ))
+            self._rate.add(inputs.get(sealed.interval, (sealed.counts[CONTRIBUTED],)))
         news = self._rate.news(self.epoch, self._context.now)
         if news is not None:
-            self._context.send(self.master, Rate(self.job, self.epoch, number, news))
+            self._context.send(self.master, Rate(self.job, self.epoch, number, sum(news), news))
 
     def _ask_why(self) -> None:
         gone_up = self.contributions.gone_up

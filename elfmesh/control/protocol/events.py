@@ -145,7 +145,8 @@ class Sealed(Event):
     Only partition 0 has counts (the others have zeros), so that no record is counted twice. The ranges of one
     worker follow each other without a gap from `StartWorker.start` on. `again`: an earlier boot has sealed
     the range; ranges before the start come first and may have gaps, because they are closed. `evaluated`: see
-    `Stage`. `begun`: see `StartWorker`; 0: the newest.
+    `Stage`. `begun`: see `StartWorker`; 0: the newest. `inputs`: where a text has several inputs, the records
+    that pass the filters of each, by interval.
     """
 
     job: bytes
@@ -156,6 +157,7 @@ class Sealed(Event):
     again: bool = False
     evaluated: int = 1
     begun: int = 0
+    inputs: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def within(self, start: int, stop: int) -> Sealed:
         """Return the part in [start, stop)."""

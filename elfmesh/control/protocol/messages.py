@@ -201,12 +201,13 @@ class Waiting(Message, frozen=True, tag="ctl.waiting"):
 
 
 class Rate(Message, frozen=True, tag="ctl.rate"):
-    """Member to master: its usual number of records per interval."""
+    """Member to master: its usual number of records per interval, in all and by input."""
 
     job: Id
     epoch: Count
     number: Count
     records: Amount
+    inputs: tuple[Amount, ...] = ()
 
 
 class Report(Message, frozen=True, tag="ctl.report"):

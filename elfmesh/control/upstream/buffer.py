@@ -11,12 +11,13 @@ Paper: ELF 2.4 (coordination of jobs).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.plan.fidelity_shape import FidelityShape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,10 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Completeness of the input of an interval; of several inputs, the worst one."""
+    """Completeness of the input of an interval; of several inputs, the worst one.
+
+    `contributed` is the number of records inside, which weighs the fidelity; None: unknown.
+    """
 
     completeness: float = 1.0
     fidelity: float = 1.0
@@ -34,6 +38,7 @@ class Quality:
     agents_expected: int = 1
     missing: tuple[str, ...] = ()
     final: bool = True
+    contributed: int | None = None
 
 
 HELD_BYTES_MAX = 256 << 20
@@ -129,6 +134,7 @@ def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Upstr
         record.agents_expected,
         tuple(record.missing),
         record.state == "FINAL",
+        record.counts.get("contributed") if any(record.counts.values()) and not skipped else None,
     )
     at_us = record.index * slide_us
     since = record.since
@@ -144,8 +150,20 @@ def has_rows(rows: bytes) -> bool:
         return any(batch.num_rows for batch in reader)
 
 
-def combined(pieces: Iterable[UpstreamPiece]) -> tuple[State, Quality]:
-    """Return state and quality of an interval with these pieces; an interval without pieces is complete."""
+def combined(
+    pieces: Iterable[UpstreamPiece], sources: Sequence[str] = (), shape: FidelityShape | None = None
+) -> tuple[State, Quality]:
+    """Return state and quality of an interval with these pieces; an interval without pieces is complete.
+
+    Its completeness is that of the worst piece. Its fidelity is the mean over the pieces of a job, combined
+    as the statement combines the jobs.
+
+    Args:
+        pieces: of all jobs that are read.
+        sources: the job of each input of the statement.
+        shape: of the statement; None: all pieces are of one job.
+    """
+    pieces = list(pieces)
     qualities = [piece.quality for piece in pieces]
     worst = min(
         qualities,
@@ -154,7 +172,33 @@ def combined(pieces: Iterable[UpstreamPiece]) -> tuple[State, Quality]:
     )
     final = all(each.final for each in qualities)
     missing = tuple(sorted({name for each in qualities for name in each.missing}))
-    return "FINAL" if final else "FINAL_PARTIAL", replace(worst, missing=missing, final=final)
+    if shape is None:
+        fidelity = _mean(qualities)[0]
+    else:
+        means = [_mean([each.quality for each in pieces if each.name == source]) for source in sources]
+        weights = [weight or 0.0 for _, weight in means]
+        if None in {weight for _, weight in means}:  # a job that reads jobs counts no records
+            weights = [0.0] * len(means)
+        fidelity = shape.share([share for share, _ in means], weights)
+    state: State = "FINAL" if final else "FINAL_PARTIAL"
+    return state, replace(worst, fidelity=fidelity, missing=missing, final=final, contributed=None)
+
+
+def _mean(qualities: Sequence[Quality]) -> tuple[float, float | None]:
+    """Return the mean fidelity by contributed records, and their number; None: no record states it.
+
+    A piece that does not state it counts as the mean of the others.
+    """
+    if not qualities:
+        return 1.0, 0.0
+    known = [each.contributed for each in qualities if each.contributed is not None]
+    usual = sum(known) / len(known) if known else 1.0
+    weights = [usual if each.contributed is None else float(each.contributed) for each in qualities]
+    total = sum(weights) or float(len(weights))
+    if not any(weights):
+        weights = [1.0] * len(weights)
+    found = sum(each.fidelity * weight for each, weight in zip(qualities, weights, strict=True))
+    return found / total, total if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from elfmesh.contribution import Contribution
@@ -13,6 +14,7 @@ from elfmesh.ingest.worker.early import EarlyStates
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.frames import RevisedInterval, Sealed
 
+NO_INPUTS: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 EVENT_ENTRIES_MAX = 64
 EVENT_BYTES_MAX = 4 << 20
 """Maximum number of bytes in one `Sealed` event (at least one interval), because it becomes one message per
@@ -48,19 +50,26 @@ class Saying:
     def __init__(self, manifest: Manifest, begun: int = 0) -> None:
         self._manifest, self._begun = manifest, begun
 
-    def events(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> list[ctl.Sealed]:
-        """Return a range as events of bounded size without a gap between them."""
+    def events(
+        self,
+        start: int,
+        stop: int,
+        entries: list[SealingReport],
+        evaluated: int,
+        inputs: Mapping[int, tuple[int, ...]] = NO_INPUTS,
+    ) -> list[ctl.Sealed]:
+        """Return a range as events of bounded size without a gap between them; `inputs`: see `Sealed`."""
         events: list[ctl.Sealed] = []
         part: list[SealingReport] = []
         size = 0
         for entry in entries:
             more = sum(map(len, entry.payloads))
             if part and (len(part) >= EVENT_ENTRIES_MAX or size + more > EVENT_BYTES_MAX):
-                events.append(self._sealed(start, entry.interval, part, evaluated))
+                events.append(self._sealed(start, entry.interval, part, evaluated, inputs))
                 start, part, size = entry.interval, [], 0
             part.append(entry)
             size += more
-        events.append(self._sealed(start, stop, part, evaluated))
+        events.append(self._sealed(start, stop, part, evaluated, inputs))
         return events
 
     def revised(self, interval: RevisedInterval, *, again: bool = False) -> ctl.Revised:
@@ -83,9 +92,17 @@ class Saying:
         about = (self._manifest.job_id, self._manifest.incarnation, states.interval, states.payload)
         return ctl.EarlyReported(*about, states.skipped, evaluated, self._begun)
 
-    def _sealed(self, start: int, stop: int, entries: list[SealingReport], evaluated: int) -> ctl.Sealed:
-        job, incarnation = self._manifest.job_id, self._manifest.incarnation
-        return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
+    def _sealed(
+        self,
+        start: int,
+        stop: int,
+        entries: list[SealingReport],
+        evaluated: int,
+        inputs: Mapping[int, tuple[int, ...]],
+    ) -> ctl.Sealed:
+        job, incarnation, parts = self._manifest.job_id, self._manifest.incarnation, self._parts(entries)
+        mine = tuple((each.interval, inputs[each.interval]) for each in entries if each.interval in inputs)
+        return ctl.Sealed(job, incarnation, start, stop, parts, False, evaluated, self._begun, mine)
 
     @safeguard("late-revises")
     def _parts(self, entries: list[SealingReport]) -> tuple[tuple[Contribution, ...], ...]:

@@ -106,6 +106,7 @@ class Sealing:
         once = head.tally.once_below(ready)
         room = None if spool_bytes_max is None else spool_bytes_max - self._unreleased.nbytes
         turns = worker.turns(start) if ready > start + 1 else ()
+        inputs = head.inputs_below(ready)
         entries = self._closed(ready, room) if ready > start else []
         sizes = [len(payload) for entry in entries for payload in entry.payloads]
         size, largest = sum(sizes), max(sizes, default=0)
@@ -133,7 +134,7 @@ class Sealing:
         self._last = msgspec.structs.replace(frame, entries=[], revised=[])
         outcome.events += [self._saying.revised(each) for each in revised]
         if ready > start:
-            outcome.events += self._saying.events(start, ready, entries, head.evaluated)
+            outcome.events += self._saying.events(start, ready, entries, head.evaluated, inputs)
 
     def _closed(self, ready: int, room: int | None) -> list[SealingReport]:
         late = self._worker.late

@@ -27,6 +27,7 @@ class Tally:
         self._slide, self._size = slide, size
         self.totals = [0] * len(BUCKETS)
         self._panes: dict[int, list[int]] = {}
+        self._inputs: dict[int, dict[int, int]] = {}
         self._others: dict[int, list[int]] = {}
         self._homeless = [0] * len(BUCKETS)
         self._carried: dict[tuple[int | None, int], list[int]] = {}
@@ -34,6 +35,19 @@ class Tally:
     def count_pane(self, bucket: int, number: int, pane: int) -> None:
         self.totals[bucket] += number
         self._panes.setdefault(pane, [0, 0])[bucket] += number
+
+    def count_input(self, at: int, number: int, pane: int) -> None:
+        """Count records that pass the filters of one input of a text with several."""
+        by_pane = self._inputs.setdefault(at, {})
+        by_pane[pane] = by_pane.get(pane, 0) + number
+
+    def inputs_of(self, index: int, inputs: int) -> tuple[int, ...]:
+        """Return for each of some inputs the records of an interval that pass its filters."""
+        panes = range(index * self._slide, index * self._slide + self._size)
+        return tuple(
+            sum(number for pane, number in self._inputs.get(at, {}).items() if pane in panes)
+            for at in range(inputs)
+        )
 
     def count(self, bucket: int, number: int, index: int | None, *, total: bool = True) -> None:
         """Count records without a pane in an interval; None: the first one to be sealed."""
@@ -96,6 +110,10 @@ class Tally:
 
     def close_below(self, index: int) -> None:
         self._panes = {pane: each for pane, each in self._panes.items() if pane >= index * self._slide}
+        self._inputs = {
+            at: {pane: number for pane, number in panes.items() if pane >= index * self._slide}
+            for at, panes in self._inputs.items()
+        }
         self._others = {at: counts for at, counts in self._others.items() if at >= index}
         self._carried = {
             key: counts for key, counts in self._carried.items() if key[0] is None or key[0] >= index

@@ -237,6 +237,14 @@ class JobWorker:
             for interval in self.take(upto_index)
         ]
 
+    def inputs_below(self, upto_index: int) -> dict[int, tuple[int, ...]]:
+        """Return the records by input of the open intervals below; empty for a text with one input."""
+        inputs = len(self.statement.parts)
+        if not inputs:
+            return {}
+        occupied = self.tally.occupied(self._next, upto_index)
+        return {index: self.tally.inputs_of(index, inputs) for index in occupied}
+
     def take(self, upto_index: int) -> Iterator[OpenInterval]:
         """As `seal`, with unencoded tables. The intervals are sealed when the iterator is exhausted."""
         if upto_index <= self._next:
@@ -332,6 +340,9 @@ class JobWorker:
         for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):
             for pane, number in panes.items():
                 self.tally.count_pane(bucket, number, pane)
+        for at, kept in prepared.kept_by_input.items():
+            for pane, number in kept.items():
+                self.tally.count_input(at, number, pane)
         if self._lowest == self._next:  # otherwise the path of late records counts them
             for pane, number in prepared.kept.items():
                 earliest = -((self._size - 1 - pane) // self._slide)

@@ -66,6 +66,7 @@ class Prepared:
         failed: records for which a Python function gave no value; no other count includes them.
         carried: with `PartQuery.carries`, the key columns whose values are row numbers.
         runs: rows per pane, ascending, for tables whose rows are in the order of their panes.
+        kept_by_input: for a text with several inputs, `kept` of each that reads these records.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -79,6 +80,7 @@ class Prepared:
     failed: int = 0
     carried: Mapping[str, pa.Array] = field(default_factory=dict)
     runs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    kept_by_input: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def passed(self) -> int:

@@ -130,7 +130,8 @@ class Query:
             prepared = self._parts[0].prepare(given)
         else:
             each = {index: self._parts[index].prepare(given) for index in active}
-            prepared = _together(given, each, self.statement)
+            by_input = {index: part.kept for index, part in each.items()}
+            prepared = replace(_together(given, each, self.statement), kept_by_input=by_input)
         return replace(prepared, failed=failed) if failed else prepared
 
     def _active(self, stream: str | None) -> list[int]:

@@ -113,22 +113,6 @@ ROW = "#row"
 """Field in the rows of `Framed`: the row that the frame belongs to."""
 
 
-def joined_inputs(relation: Relation | None, apart: Collection[int] = ()) -> int:
-    """Return how many inputs the rows of a relation combine, without the parts in `apart`."""
-    match relation:
-        case JoinRelation():
-            # The right side of a join in the text is a Prefixed; totals that are joined to rows are not.
-            other = joined_inputs(relation.right, apart) if isinstance(relation.right, Prefixed) else 0
-            return joined_inputs(relation.left, apart) + other
-        case Union():
-            return max(joined_inputs(source, apart) for source in relation.sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
-            return joined_inputs(relation.source, apart)
-        case StatementPart():
-            return int(relation.index not in apart)
-    return 1
-
-
 def rests_on(relation: Relation, parts: Collection[int]) -> bool:
     """Return whether a relation has rows only for intervals in which one of these parts has rows."""
     match relation:

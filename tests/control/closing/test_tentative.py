@@ -264,31 +264,31 @@ def test_fidelity_is_the_rate_weighted_share_of_the_expected_input(
 ) -> None:
     reported = Rates()
     for number, records in rates.items():
-        reported.reported(number, records)
+        reported.reported(number, (records,))
     assert reported.fidelity(required, missing, NOTHING) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("nonsense", [-1.0, float("nan"), float("inf"), 1.7e308])
 def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
     reported = Rates()
-    reported.reported(0, nonsense)
+    reported.reported(0, (nonsense,))
     assert reported.fidelity(0b11, 0b01, NOTHING) == pytest.approx(0.5)
 
 
 def test_a_rate_is_said_at_once_then_only_when_it_has_changed_or_the_master_has() -> None:
     rate = UsualRate()
     assert rate.news(1, 0.0) is None
-    rate.add(100)
-    assert rate.news(1, 0.0) == 100
-    rate.add(100)
+    rate.add((100,))
+    assert rate.news(1, 0.0) == (100,)
+    rate.add((100,))
     assert rate.news(1, 60.0) is None
-    assert rate.news(2, 61.0) == 100
+    assert rate.news(2, 61.0) == (100,)
     for _ in range(10):
-        rate.add(1000)
+        rate.add((1000,))
     assert rate.news(2, 65.0) is None, "too soon"
     news = rate.news(2, 80.0)
     assert news is not None
-    assert 800 < news < 1000
+    assert 800 < news[0] < 1000
 
 
 def test_the_record_of_a_partial_interval_weighs_who_is_missing() -> None:

@@ -8,6 +8,10 @@ import pytest
 
 from elfmesh.control.jobs.fidelity import CHANGE, RATE_MAX, SAY_AGAIN_S, Rates, UsualRate
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW, SHED
+from elfmesh.control.planning.fidelity import fidelity
+from elfmesh.control.planning.topology_build import topology_of
+from elfmesh.ql.plan.fidelity_shape import FidelityShape
+from tests.control.planning.topologies import operator
 
 
 def counts(**records: int) -> list[int]:
@@ -28,7 +32,7 @@ def counts(**records: int) -> list[int]:
 def rates(**reported: float) -> Rates:
     known = Rates()
     for name, records in reported.items():
-        known.reported(int(name.removeprefix("m")), records)
+        known.reported(int(name.removeprefix("m")), (records,))
     return known
 
 
@@ -47,6 +51,7 @@ def rates(**reported: float) -> Rates:
         ({}, 0b0000, {"shed": 5}, 0.0),
         ({}, 0b0000, {"contributed": 10, "late": 90, "expired": 90}, 1.0),
         ({}, 0b0011, {"contributed": 50, "shed": 50}, 0.25),
+        ({}, 0b0011, {"filtered": 50, "shed": 50}, 0.25),
     ],
 )
 def test_the_share_is_by_rate_and_by_what_was_dropped(
@@ -55,15 +60,70 @@ def test_the_share_is_by_rate_and_by_what_was_dropped(
     assert rates(**known).fidelity(0b1111, missing, counts(**inside)) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(("joined", "share"), [(1, 0.5), (2, 0.25), (3, 0.125)])
-def test_every_joined_input_lacks_the_same_share(joined: int, share: float) -> None:
-    assert rates().fidelity(0b11, 0b01, counts(), joined) == share
+JOIN = FidelityShape("join", sources=(FidelityShape("input", 0), FidelityShape("input", 1)))
+UNION = FidelityShape("union", sources=JOIN.sources)
+
+
+def by_input(**reported: tuple[float, ...]) -> Rates:
+    known = Rates()
+    for name, records in reported.items():
+        known.reported(int(name.removeprefix("m")), records)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("known", "shape", "share"),
+    [
+        (by_input(m0=(90, 10), m1=(10, 90)), JOIN, 0.1 * 0.9),
+        (by_input(m0=(90, 10), m1=(10, 190)), UNION, (10 + 190) / 300),
+        (by_input(m0=(0, 10), m1=(50, 10)), JOIN, 1.0 * 0.5),  # the missing member has nothing of one input
+        (by_input(m0=(10, 0), m1=(0, 10)), JOIN, 0.0),  # one input is lost whole
+        (by_input(m0=(10, 0), m1=(0, 10)), UNION, 0.5),
+        (by_input(m0=(5,), m1=(15,)), JOIN, 0.75**2),  # of an earlier release: one number for every input
+        (by_input(m1=(30, 10)), JOIN, 0.5**2),  # a member without rates counts as the mean
+    ],
+)
+def test_every_input_has_its_own_rates(known: Rates, shape: FidelityShape, share: float) -> None:
+    assert known.fidelity(0b11, 0b01, counts(), shape) == pytest.approx(share)
+
+
+def test_shedding_counts_once_however_many_inputs_a_statement_has() -> None:
+    known = by_input(m0=(1, 1), m1=(1, 1))
+    assert known.fidelity(0b11, 0, counts(contributed=50, shed=50), JOIN) == 0.5
+    assert known.fidelity(0b11, 0b01, counts(contributed=50, shed=50), JOIN) == 0.5 * 0.25
+
+
+def test_the_formula_is_that_of_the_planners() -> None:
+    """A join whose inputs have a source task for each member: Eq. 2 with the members' rates."""
+    members = {f"m{at}": (3.0 + at, 10.0 - at) for at in range(4)}
+    topology = topology_of(
+        {
+            "operators": [
+                operator("a", [a for a, _ in members.values()]),
+                operator("b", [b for _, b in members.values()]),
+                operator("j", 1, ("a", "merge"), ("b", "merge"), correlated=True),
+            ]
+        }
+    )
+    alive = [at for at, name in enumerate(topology.names) if not name.endswith(".02")]
+    assert by_input(**members).fidelity(0b1111, 0b0100, counts(), JOIN) == pytest.approx(
+        fidelity(topology, alive)
+    )
+
+
+def test_fidelity_is_monotone_in_members() -> None:
+    known = by_input(m0=(1, 9), m1=(5, 0), m2=(4, 2), m3=(0, 0))
+    for shape in (JOIN, UNION):
+        for missing in range(16):
+            for more in range(4):
+                less = known.fidelity(0b1111, missing | 1 << more, counts(), shape)
+                assert less <= known.fidelity(0b1111, missing, counts(), shape) + 1e-12
 
 
 @pytest.mark.parametrize("nonsense", [-1.0, math.nan, math.inf, RATE_MAX * 2])
 def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
     known = rates(m0=10, m1=10)
-    known.reported(0, nonsense)
+    known.reported(0, (10, nonsense))
     assert known.fidelity(0b11, 0b01, counts()) == 0.5
 
 
@@ -75,16 +135,16 @@ def test_the_greatest_rates_keep_the_share_a_number() -> None:
 def test_a_burst_of_one_interval_moves_the_usual_rate_by_a_fifth_of_it() -> None:
     usual = UsualRate()
     for records in (100, 100, 600):
-        usual.add(records)
-    assert usual.records == 200.0
+        usual.add((records,))
+    assert usual.records == (200.0,)
 
 
 def test_a_rate_is_reported_when_it_has_changed_and_not_too_often() -> None:
     usual = UsualRate()
     assert usual.news(1, 0.0) is None, "there is none yet"
-    usual.add(100)
-    assert usual.news(1, 0.0) == 100.0
-    usual.add(1000)
+    usual.add((100,))
+    assert usual.news(1, 0.0) == (100.0,)
+    usual.add((1000,))
     assert usual.news(1, SAY_AGAIN_S - 0.1) is None, "so soon after the last report"
     assert usual.news(1, SAY_AGAIN_S) == usual.records
     assert usual.news(1, 10 * SAY_AGAIN_S) is None, "it has not changed"
@@ -92,10 +152,18 @@ def test_a_rate_is_reported_when_it_has_changed_and_not_too_often() -> None:
 
 def test_a_small_change_is_not_reported_but_a_new_master_is_told() -> None:
     usual = UsualRate()
-    usual.add(100)
+    usual.add((100,))
     usual.news(1, 0.0)
-    usual.records = 100 * (1 + CHANGE)
+    usual.records = (100 * (1 + CHANGE),)
     assert usual.news(1, SAY_AGAIN_S) is None
     assert usual.news(2, SAY_AGAIN_S) == usual.records
-    usual.records = 100 * (1 + CHANGE) * (1 + CHANGE) + 1
+    usual.records = (100 * (1 + CHANGE) * (1 + CHANGE) + 1,)
     assert usual.news(2, 2 * SAY_AGAIN_S) == usual.records
+
+
+def test_another_number_of_inputs_begins_again() -> None:
+    usual = UsualRate()
+    usual.add((100,))
+    assert usual.news(1, 0.0) == (100.0,)
+    usual.add((40, 60))
+    assert usual.news(1, 0.1) == (40.0, 60.0)

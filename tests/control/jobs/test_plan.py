@@ -17,6 +17,7 @@ from elfmesh.control.jobs.plan import (
     reads_jobs,
 )
 from elfmesh.errors import QueryError
+from elfmesh.ql.plan.fidelity_shape import ONE_INPUT
 from tests.control.member.support import SECOND, SESSIONS, TEXT
 
 READER = (
@@ -36,7 +37,7 @@ def test_a_plan_has_the_rules_of_the_text() -> None:
     assert (plan.slide_us, plan.size_us) == (10 * SECOND, 30 * SECOND)
     assert (plan.deadline_s, plan.horizon_s, plan.on_straggler) == (1.5, 120.0, "correct")
     assert (plan.replicas, plan.lateness_us, plan.columns) == (2, 5 * SECOND, ("product", "hits"))
-    assert (plan.streams, plan.jobs, plan.spans, plan.joined) == (("clicks",), (), "", 1)
+    assert (plan.streams, plan.jobs, plan.spans, plan.shape) == (("clicks",), (), "", ONE_INPUT)
 
 
 def test_a_plan_without_rules_has_the_defaults() -> None:

@@ -81,7 +81,7 @@ def test_what_people_are_shown_goes_on_with_the_next_version() -> None:
     assert list(master.tally.samples) == ["agent-0: a line"]
     assert list(master.term.closer.errors) == ["interval 7: no memory"]
     assert master.term.collection._term.rates is master.rates
-    assert master.rates._rates[number] == 7.0
+    assert master.rates.of(number, 0) == 7.0
     counted = sum(master.tally.totals.values())
     assert counted > 0
     world.seal_all(BASE + 8 * SLIDE)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord, table_to_ipc
-from elfmesh.control.upstream.buffer import NOTHING, Read, combined, next_step
+from elfmesh.control.upstream.buffer import NOTHING, Quality, Read, UpstreamPiece, combined, next_step
+from elfmesh.ql.plan.fidelity_shape import FidelityShape
 
 ROWS, NO_ROWS = table_to_ipc(pa.table({"n": [1]})), table_to_ipc(pa.table({"n": pa.array([], pa.int64())}))
 
@@ -120,6 +122,38 @@ def test_every_window_is_made_once_of_what_is_in_it(
         assert quality.completeness == min(completeness for *_, completeness, _ in accounts)
         assert set(quality.missing) == set().union(*(missing for *_, missing in accounts))
     assert all(window <= (ready - size) // slide for window in made), "nothing is made too early"
+
+
+def of(name: str, fidelity: float, contributed: int | None) -> UpstreamPiece:
+    quality = Quality(completeness=fidelity, fidelity=fidelity, final=fidelity == 1, contributed=contributed)
+    return UpstreamPiece(name, 0, 0, quality, b"")
+
+
+JOIN = FidelityShape("join", sources=(FidelityShape("input", 0), FidelityShape("input", 1)))
+UNION = FidelityShape("union", sources=JOIN.sources)
+SOURCES = ("shop/a", "shop/b")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shape", "fidelity"),
+    [
+        ([of("shop/a", 1.0, 90), of("shop/a", 0.5, 10)], None, 0.95),
+        ([of("shop/a", 1.0, None), of("shop/a", 0.5, None)], None, 0.75),
+        ([of("shop/a", 1.0, 30), of("shop/a", 0.0, None)], None, 0.5),  # skipped: as many as usual
+        ([of("shop/a", 1.0, 0), of("shop/a", 0.5, 0)], None, 0.75),
+        ([of("shop/a", 0.5, 10), of("shop/b", 0.8, 30)], JOIN, 0.4),
+        ([of("shop/a", 0.5, 10), of("shop/b", 0.8, 30)], UNION, 0.725),
+        ([of("shop/a", 0.5, 10), of("shop/b", 0.8, None)], UNION, 0.65),  # a job that reads jobs
+        ([of("shop/a", 0.5, 10)], JOIN, 0.5),
+        ([], JOIN, 1.0),
+    ],
+)
+def test_fidelity_is_the_mean_over_a_job_and_combined_over_jobs(
+    pieces: list[UpstreamPiece], shape: FidelityShape | None, fidelity: float
+) -> None:
+    _, quality = combined(pieces, SOURCES, shape)
+    assert quality.fidelity == pytest.approx(fidelity)
+    assert quality.completeness == min((each.quality.completeness for each in pieces), default=1.0)
 
 
 def test_what_is_not_kept_any_more_is_declared() -> None:

@@ -77,3 +77,10 @@ def test_a_revision_of_an_earlier_boot_is_said_without_its_contents() -> None:
 def test_counts_of_an_earlier_release_have_all_buckets(counts: list[int]) -> None:
     assert whole_counts(counts)[: len(counts)] == tuple(counts)
     assert len(whole_counts(counts)) == len(NOT_COUNTED)
+
+
+def test_an_event_has_the_records_by_input_of_its_own_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saying, "EVENT_ENTRIES_MAX", 1)
+    inputs = {5: (1, 2), 6: (3, 4), 9: (5, 6)}
+    events = Saying(manifest()).events(5, 7, [entry(5), entry(6)], 1, inputs)
+    assert [event.inputs for event in events] == [((5, (1, 2)),), ((6, (3, 4)),)]

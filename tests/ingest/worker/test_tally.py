@@ -90,3 +90,14 @@ def test_windows_have_what_their_panes_have(
         counts = tally.of(index)
         assert [counts[CONTRIBUTED], counts[FILTERED]] == [inside.count(CONTRIBUTED), inside.count(FILTERED)]
         assert (index in tally.occupied(closed, 12)) == bool(inside)
+
+
+def test_records_are_counted_by_input_until_their_interval_is_closed() -> None:
+    tally = Tally(slide=1, size=2)
+    tally.count_input(0, 5, 4)
+    tally.count_input(0, 2, 4)
+    tally.count_input(2, 3, 5)
+    assert tally.inputs_of(4, 3) == (7, 0, 3)
+    assert tally.inputs_of(3, 3) == (7, 0, 0)
+    tally.close_below(5)
+    assert tally.inputs_of(4, 3) == (0, 0, 3)

@@ -1,13 +1,11 @@
-"""Relations over parts: how many inputs a row has, and whether it needs a row of some part."""
+"""Relations over parts: whether a row needs a row of some part."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import pytest
 
 from elfmesh.ql.expressions.text_source import NOWHERE
-from elfmesh.ql.plan.relation import JoinRelation, Prefixed, StatementPart, Union, joined_inputs, rests_on
+from elfmesh.ql.plan.relation import JoinRelation, Prefixed, StatementPart, Union, rests_on
 from elfmesh.ql.plan.relation_base import Relation
 
 
@@ -17,27 +15,6 @@ def part(index: int) -> StatementPart:
 
 def joined(kind: str, left: Relation, right: Relation) -> JoinRelation:
     return JoinRelation(("a",), NOWHERE, kind, left, Prefixed(("a",), NOWHERE, right), (), None)
-
-
-TOTALS = JoinRelation(("a",), NOWHERE, "left", part(0), part(1), (), None)
-"""Rows beside totals of them, as OVER (PARTITION BY) makes them: their right side is not prefixed."""
-
-
-@pytest.mark.parametrize(
-    ("relation", "apart", "inputs"),
-    [
-        (None, (), 1),
-        (part(0), (), 1),
-        (part(0), (0,), 0),
-        (joined("inner", part(0), part(1)), (), 2),
-        (joined("inner", part(0), part(1)), (1,), 1),
-        (joined("left", joined("inner", part(0), part(1)), part(0)), (), 3),
-        (Union(("a",), NOWHERE, (part(0), joined("inner", part(0), part(1)))), (), 2),
-        (TOTALS, (), 1),
-    ],
-)
-def test_inputs_of_a_row(relation: Relation | None, apart: Collection[int], inputs: int) -> None:
-    assert joined_inputs(relation, apart) == inputs
 
 
 @pytest.mark.parametrize(
