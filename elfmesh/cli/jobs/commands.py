@@ -45,6 +45,7 @@ from elfmesh.cli.jobs.update import (
 )
 from elfmesh.cli.jobs.verify import verify_command
 from elfmesh.cli.jobs.wait import wait_command
+from elfmesh.cli.jobs.what_if import what_if_command
 from elfmesh.cli.jobs.why import why_command
 from elfmesh.control.jobs.policy import LABEL_NAMES
 from elfmesh.control.jobs.signing import text_digest
@@ -162,6 +163,7 @@ def add_commands(group: click.Group) -> None:
         status_command,
         wait_command,
         ok_to_stop_command,
+        what_if_command,
         get_command,
         describe_command,
         results_command,

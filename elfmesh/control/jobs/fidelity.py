@@ -47,9 +47,13 @@ class Rates:
         if 0 < len(records) <= INPUTS_MAX and all(0 <= each <= RATE_MAX for each in records):  # False for NaN
             self._rates[number] = tuple(records)
 
+    def known(self, number: int) -> tuple[float, ...]:
+        """Return what a member has reported; empty if it has not."""
+        return self._rates.get(number, ())
+
     def of(self, number: int, at: int) -> float | None:
         """Return a member's usual number of records of input `at`; None: it has reported none."""
-        known = self._rates.get(number, ())
+        known = self.known(number)
         return known[0] if len(known) == 1 else known[at] if at < len(known) else None
 
     def fidelity(

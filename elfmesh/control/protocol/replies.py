@@ -88,7 +88,7 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
-    """A member of a job in its description."""
+    """A member of a job in its description; `usual_records` are by input of the text, for an interval."""
 
     agent: str
     id: str
@@ -97,6 +97,7 @@ class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
     frontier: int | None
     dead: bool
     late_seconds: float | None
+    usual_records: list[float] | UnsetType = UNSET
 
 
 class RosterRow(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from elfmesh.control.closing.partial_store import frontier_in_all
@@ -122,6 +123,7 @@ def _member(master: Master, number: int) -> MemberRow:
         frontier=shown_interval(frontier_in_all(master.term.collection.trees, number)),
         dead=number in master.term.collection.straggler_policy.dead,
         late_seconds=master.term.closer.latency_stats.late_s(number),
+        usual_records=list(master.rates.known(number)) or UNSET,
     )
 
 

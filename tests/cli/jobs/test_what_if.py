@@ -1,0 +1,63 @@
+"""`elf what-if`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from elfmesh.control.protocol.events import Reply
+from tests.api.test_what_if import AGENTS, EVEN, TOP, job
+from tests.cli.remote import api, backend, elf
+from tests.control.fakes import FakeBackend
+
+__all__ = ["api", "backend"]
+
+
+@pytest.fixture
+def fleet(backend: FakeBackend) -> FakeBackend:
+    backend.lists("agents", AGENTS)
+    backend.replies["describe"] = Reply(0, 200, job("shop/top", TOP, EVEN))
+    return backend
+
+
+def test_a_lost_rack(api: str, fleet: FakeBackend) -> None:
+    ran = elf("what-if", "--lose", "rack=r1", "--api", api)
+    assert ran.exit_code == 0
+    assert "rack=r1: 2 of 6 agents (web1, web2); they lead 1 jobs" in ran.stderr + ran.stdout
+    (row,) = [line for line in ran.stdout.splitlines() if line.startswith("shop/top")]
+    assert row.split("  ") != []
+    assert all(text in row for text in ("0.67", "4 of 6", "2 of 3", "after a change of masters"))
+
+
+def test_each_rack_as_json(api: str, fleet: FakeBackend) -> None:
+    ran = elf("what-if", "--each", "rack", "-o", "json", "--api", api)
+    cases = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [case["lost"] for case in cases] == ["rack=r1", "rack=r2", "rack=r3"]
+    assert [case["jobs"][0]["next_result"] for case in cases] == [
+        "after a change of masters", "on time", "on time",
+    ]  # fmt: skip
+
+
+def test_a_job_without_a_result_is_exit_code_1(api: str, fleet: FakeBackend) -> None:
+    ran = elf("what-if", "--lose", "agent=web1", "--lose", "agent=web3", "--api", api)
+    assert ran.exit_code == 1
+    assert "1 jobs would have no result: shop/top" in ran.stderr
+    ran = elf("what-if", "--lose", "zone=a", "--api", api)
+    assert "nothing remains" in ran.stderr + ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--lose", "rack=r9"], 65, "no agent has rack=r9"),
+        (["--lose", "rack"], 2, "write LABEL=VALUE"),
+        (["--each", "row"], 65, "no agent has the label 'row'"),
+        (["--each", "rack", "--lose", "rack=r1"], 2, "what is lost?"),
+        ([], 2, "what is lost?"),
+    ],
+)
+def test_bad_options(options: list[str], code: int, message: str, api: str, fleet: FakeBackend) -> None:
+    ran = elf("what-if", *options, "--api", api)
+    assert ran.exit_code == code
+    assert message in ran.stderr
