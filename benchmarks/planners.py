@@ -25,7 +25,7 @@ from elfmesh.control.planning.topology_build import topology_of
 from elfmesh.errors import RuntimeFailure
 from tests.control.planning.topologies import operator, random_topology
 
-COUNT = {False: 20, True: 2}
+COUNT = {False: 10, True: 2}
 """Random topologies of each setting; the paper has 100."""
 
 SHARES = (0.1, 0.2, 0.4)
@@ -33,7 +33,7 @@ SHARES = (0.1, 0.2, 0.4)
 
 OURS, PEERS = "auto", ("structure-aware", "greedy")
 SOLVER_S = 2.0
-SOLVED = 10
+SOLVED = 5
 """Topologies of a setting of which HiGHS looks for the optimum."""
 
 HAS_SOLVER = importlib.util.find_spec("highspy") is not None

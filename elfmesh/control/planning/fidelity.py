@@ -52,12 +52,14 @@ class WeightedInputs:
         return int(self.starts[1]) if len(self.starts) > 1 else len(self.senders)
 
     def arriving(self, values: Amounts) -> Amounts:
-        """Return the share that arrives at each of `receivers`, by set (Eq. 1)."""
+        """Return the share that arrives at each of `receivers`, shape (receivers, sets) (Eq. 1)."""
         if self.uniform:
             count = self.fan_in
-            share = values[:, self.senders[:count]] @ self.weights[:count]
-            return np.repeat(share[:, None], len(self.receivers), axis=1)
-        return np.add.reduceat(values[:, self.senders] * self.weights, self.starts, axis=1)
+            share = self.weights[:count] @ values[self.senders[:count]]
+            return np.broadcast_to(share, (len(self.receivers), values.shape[1]))
+        if len(self.senders) == len(self.receivers):
+            return values[self.senders]  # each receiver has one sender
+        return np.add.reduceat(values[self.senders] * self.weights[:, None], self.starts, axis=0)
 
 
 def fidelity(topology: Topology, alive: Iterable[int]) -> float:
@@ -70,7 +72,7 @@ def fidelities(topology: Topology, alive: Alive) -> Amounts:
 
     Cost: substreams times sets.
     """
-    return _by_rows(topology, alive, lambda rows: task_values(topology, rows) @ topology.sink_weights)
+    return _by_rows(topology, alive, topology.sink_weights)
 
 
 def internal_completenesses(topology: Topology, alive: Alive) -> Amounts:
@@ -86,7 +88,7 @@ def internal_completenesses(topology: Topology, alive: Alive) -> Amounts:
         for stream in operator.inputs:
             np.add.at(into, stream.receivers, stream.rates)
     weights = shares(into)
-    return _by_rows(topology, alive, lambda rows: task_values(independent, rows) @ weights)
+    return _by_rows(independent, alive, weights)
 
 
 def internal_completeness(topology: Topology, alive: Iterable[int]) -> float:
@@ -94,16 +96,17 @@ def internal_completeness(topology: Topology, alive: Iterable[int]) -> float:
 
 
 def task_values(topology: Topology, alive: Alive) -> Amounts:
-    """Return 1 - IL_out of every task (Eq. 2 and 3), for every row of `alive`."""
-    values = np.zeros(alive.shape)
+    """Return 1 - IL_out of every task (Eq. 2 and 3) for every row of `alive`, shape (tasks, sets).
+
+    Tasks come first, because the tasks of an operator are then contiguous.
+    """
+    values = alive.T.astype(np.float64, order="C")
     for operator in topology.operators:
-        at = slice(operator.first, operator.stop)
-        values[:, at] = alive[:, at]
         for each in weighted_inputs(topology, operator):
             if len(each.receivers) == operator.stop - operator.first:
-                values[:, at] *= each.arriving(values)
+                values[operator.first : operator.stop] *= each.arriving(values)
             else:
-                values[:, operator.first + each.receivers] *= each.arriving(values)
+                values[operator.first + each.receivers] *= each.arriving(values)
     return values
 
 
@@ -156,8 +159,12 @@ def _independent(topology: Topology) -> Topology:
     return replace(topology, operators=operators)
 
 
-def _by_rows(topology: Topology, alive: Alive, value: Callable[[Alive], Amounts]) -> Amounts:
+def _by_rows(topology: Topology, alive: Alive, weights: Amounts) -> Amounts:
+    """Return the weighted sum of the tasks' values for every row of `alive`."""
     width = max([len(topology), *(len(stream.senders) for _, stream in topology.pairs)])
-    step = max(CELLS_MAX // width, 1)
-    parts = [value(alive[at : at + step]) for at in range(0, len(alive), step)]
+    step, at = max(CELLS_MAX // width, 1), np.flatnonzero(weights)
+    parts = [
+        weights[at] @ task_values(topology, alive[first : first + step])[at]
+        for first in range(0, len(alive), step)
+    ]
     return np.concatenate(parts) if parts else np.zeros(0)

@@ -100,7 +100,7 @@ class Paths:
     def completions(self, plan: Tree, banned: Tree = 0) -> list[Tree]:
         """Return sets of missing tasks, each of which completes an MC-tree; the densest first."""
         held = plan | self._outside
-        (values,) = task_values(self._topology, alive_in([held], len(self._topology)))
+        values = task_values(self._topology, alive_in([held], len(self._topology)))[:, 0]
         up, arriving = self._up(held, banned, values)
         down = self._down(held, banned, arriving)
         found: dict[Tree, float] = {}

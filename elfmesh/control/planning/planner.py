@@ -23,7 +23,7 @@ OBJECTIVES = ("all", WORST, EXPECTED)
 AUTO, DP, MILP, FOREST, FULL_EXACT = "auto", "dp", "milp", "exact-forest", "exact-full"
 PATHS, AWARE, GREEDY = "paths", "structure-aware", "greedy"
 ALGORITHMS = (AUTO, FOREST, FULL_EXACT, PATHS, DP, GREEDY, AWARE, MILP)
-SEVERAL_MAX = 2_000
+SEVERAL_MAX = 600
 """Tasks up to which `auto` compares several planners; for more it uses `paths`, which is the fastest."""
 
 CURVE_POINTS = 1_000
