@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.exhaustive import few
+from elfmesh.control.register.members import Electorate
+from tests.exhaustive import few, nightly
 from tests.sim.swarm.failover import KILL, SILENCE, measure, quantile, skips
+from tests.sim.swarm.racks import lose_a_rack
 from tests.sim.swarm.soak import quiet
 
 SEEDS = (0, 1, 2)
@@ -17,6 +19,11 @@ KILLS = 5
 """Per seed: half a second of processor time each. `python -m tests.sim.swarm.failover` is the long form."""
 
 FAIL_OVER_S, SKIP_S = 5.0, 0.1
+
+FLEETS_MORE, FLEETS = 8, 200
+"""Fleets that lose a rack, in `make test-all` and `make test-nightly`; each takes some ten seconds."""
+UNSPREAD = 0
+"""A fleet whose job is founded with most voters in one rack."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +51,23 @@ def test_a_straggler_is_leapt_over_as_soon_as_its_deadline_is_over(seeds: tuple[
     assert len(found) > 3 * len(seeds)
     assert min(found) >= 0, "no result is leapt over before"
     assert quantile(found, 0.99) < SKIP_S, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(FLEETS_MORE), 2))
+def test_a_job_closes_its_next_interval_after_the_loss_of_any_rack(seed: int) -> None:
+    assert lose_a_rack(seed) == (1, True)
+
+
+@nightly
+@pytest.mark.slow
+def test_jobs_of_many_fleets_close_their_next_interval_after_the_loss_of_any_rack() -> None:
+    assert [seed for seed in range(FLEETS_MORE, FLEETS) if lose_a_rack(seed) != (1, True)] == []
+
+
+@pytest.mark.slow
+def test_a_job_whose_voters_are_not_spread_closes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Electorate, "_spread", lambda self, value: ([], []))
+    voters, closes = lose_a_rack(UNSPREAD)
+    assert voters > 1
+    assert not closes

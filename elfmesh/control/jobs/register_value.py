@@ -276,7 +276,8 @@ class TakeOver:
         """Refuse the change in any epoch except `expected`."""
         old = live(found, self.incarnation)
         assert found is not None
-        if old.master == self.master and old.epoch > self.expected:
+        same = (old.master.id, old.master.incarnation) == (self.master.id, self.master.incarnation)
+        if same and old.epoch > self.expected:  # an acceptor of an earlier version keeps no region
             return found
         if old.epoch != self.expected:
             raise ChangeRefused("another took over", found)

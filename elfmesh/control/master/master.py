@@ -33,6 +33,8 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.replicas.log_copy import LogCopy
+from elfmesh.control.replicas.terms_query import TermsQuery
+from elfmesh.machine import Contact
 
 ERRORS_MAX = 10
 
@@ -42,6 +44,11 @@ class Led(Protocol):
 
     def deposed(self, master: Master, refused: ChangeRefused) -> None:
         """The register names another master, or the job is over."""
+        ...
+
+    @property
+    def terms_query(self) -> TermsQuery:
+        """Asks other agents which terms of a job they hold."""
         ...
 
     def began(self, master: Master, epoch: int) -> None:
@@ -92,6 +99,10 @@ class Master:
     def refused(self) -> None:
         if self.on_refused is not None:
             self.on_refused()
+
+    def ask_near(self, near: tuple[Contact, ...], then: Callable[[dict[bytes, Terms]], None]) -> None:
+        queries = self._leadership.terms_query
+        queries.ask_all(self.job, near, lambda _, answers: then(dict(answers.holding)))
 
     def deposed(self, refused: ChangeRefused) -> None:
         self._leadership.deposed(self, refused)

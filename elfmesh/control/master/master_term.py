@@ -14,6 +14,8 @@ coordinator.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
@@ -224,11 +226,26 @@ class MasterTerm:
 
     def nearest(self, contacts: tuple[Contact, ...]) -> None:
         """A look-up has found the agents closest to the job, which may have to vote."""
-        self.electorate.upkeep(contacts)
+        self.electorate.upkeep(contacts, tuple(entry.contact for entry in self.book.active))
 
     def invite(self, contact: Contact) -> None:
         """An agent is to vote: send it what an acceptor holds."""
         self.replicas.invite(contact)
+
+    def count_holders(self, near: tuple[Contact, ...], then: Callable[[int], None]) -> None:
+        """Count the agents of `near` that hold the terms with the present acceptors."""
+
+        def answered(holding: dict[bytes, Terms]) -> None:
+            voters = {contact.id for contact in self.cell.contacts}
+            holding[self.context.me.id] = self.terms
+            known = [
+                holding[contact.id]
+                for contact in near
+                if contact.id in holding and holding[contact.id].epoch == self.epoch
+            ]
+            then(sum({voter.id for voter in terms.acceptors} == voters for terms in known))
+
+        self._master.ask_near(near, answered)
 
     def elected(self, outcome: RegisterCell | ChangeRefused) -> None:
         """The acceptors have changed, or the register has refused the change."""

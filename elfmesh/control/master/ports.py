@@ -7,6 +7,7 @@ as a term sees it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from elfmesh.control.context import Context
@@ -18,6 +19,7 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
+from elfmesh.machine import Contact
 
 
 class TermView(CurrentTerms, Protocol):
@@ -79,6 +81,10 @@ class Lasting(Protocol):
     @property
     def errors(self) -> deque[str]:
         """The newest faults that `describe` reports."""
+        ...
+
+    def ask_near(self, near: tuple[Contact, ...], then: Callable[[dict[bytes, Terms]], None]) -> None:
+        """Ask these agents which terms of the job they hold; `then` gets the answers by id."""
         ...
 
     def refused(self) -> None:

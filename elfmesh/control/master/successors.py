@@ -5,7 +5,8 @@ records with the votes (`register/acceptor.py`), and fetch older ones that they 
 
 Each change of the terms goes to the two agents closest to the job id besides the master, because one of them
 is the next root of the job's tree, and to the acceptors, because an acceptor votes only for terms that it
-holds.
+holds. If an acceptor is not among the agents closest to the job, all of these get the terms, because a
+founder asks them which agents vote.
 
 Paper: ELF 3 (the overlay's neighbours keep the state of a failed agent).
 """
@@ -54,7 +55,7 @@ class Replicator:
 
     def __init__(self, term: ReplicatedTerm) -> None:
         self._context, self._term = term.context, term
-        self._neighbours: tuple[Contact, ...] = ()
+        self._near: tuple[Contact, ...] = ()
         self._looked = float("-inf")
 
     def upkeep(self, *, restless: bool) -> None:
@@ -71,13 +72,18 @@ class Replicator:
         if done is None:
             return
         me = self._context.me.id
-        neighbours = tuple(contact for contact in done.contacts if contact.id != me)[:REPLICAS]
         before = {contact.id for contact in self._neighbours}
-        self._neighbours = neighbours
-        for contact in neighbours:
+        self._near = tuple(contact for contact in done.contacts if contact.id != me)
+        for contact in self._neighbours:
             if contact.id not in before:
                 self._context.send(contact, Replica(self._term.terms, None))
         self._term.nearest(done.contacts)
+
+    @property
+    def _neighbours(self) -> tuple[Contact, ...]:
+        near = {contact.id for contact in (self._context.me, *self._near)}
+        far = any(contact.id not in near for contact in self._term.terms.acceptors)
+        return self._near if far else self._near[:REPLICAS]
 
     def invite(self, contact: Contact) -> None:
         """Send an agent what an acceptor holds."""

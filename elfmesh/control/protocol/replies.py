@@ -112,6 +112,7 @@ class Description(JobRow, frozen=True, kw_only=True):
 
     `seen` is the tag with which a client changes this version and no other. `collecting` is the first open
     interval, `spent` is how long the newest intervals took, and `tree` is the tree of the job at its master.
+    `voter_domains` has the region and rack of each voter, in the order of `voters`.
     """
 
     text: str
@@ -126,6 +127,7 @@ class Description(JobRow, frozen=True, kw_only=True):
     collecting: dict[str, Any]
     voters: list[str]
     voters_without_votes: list[str] = []
+    voter_domains: list[str] | UnsetType = UNSET
     roster: RosterRow
     counts: dict[str, int]
     parse_error_samples: list[str]

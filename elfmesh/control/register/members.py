@@ -1,13 +1,19 @@
 """Electorate: the acceptors of a job's register, which its master changes one at a time.
 
-Owns the decision to add or replace an acceptor. The register executes the change and prevents overlapping
-changes.
+Owns the decision to add, replace or move an acceptor. The register executes the change and prevents
+overlapping changes.
 
 Invariants: the master replaces an acceptor only if lookups have not found it for `GONE_S`, if it leaves for
-good, or if it has lost its votes. A new acceptor first gets the data that an acceptor must have, so that the
-change does not wait for it. If no agent can replace a voter that leaves, the register continues without it as
-soon as the voter waits only for this, unless it is the last voter. If no agent can replace an acceptor that
-has lost its votes, the register continues without it at once; it may become an acceptor again later.
+good, if it has lost its votes, or if another agent spreads the acceptors better over failure domains while
+all of them answer. The register is founded by ids alone, because founders may know different labels of one
+agent. Labels are those that an agent itself has reported in a look-up. A new acceptor first gets the data
+that an acceptor must have, so that the change does not wait for it. If no agent can replace a voter that
+leaves, the register continues without it as soon as the voter waits only for this, unless it is the last
+voter. If no agent can replace an acceptor that has lost its votes, the register continues without it at once;
+it may become an acceptor again later.
+
+A founder asks the agents nearest to the job's id. If an acceptor is not one of these, a change of the
+acceptors is settled only after a majority of them holds the terms that name the new ones.
 
 A fleet of one or two agents has a register with one acceptor, which grows one acceptor at a time from the
 third agent on.
@@ -17,13 +23,17 @@ Paper: CASPaxos (Rystsov 2018) 2.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
+from elfmesh import ids
 from elfmesh.control.context import Context
+from elfmesh.control.jobs.failure_domains import best_addition, best_exchange
 from elfmesh.control.jobs.register_value import ChangeRefused, Exchange, RegisterCell, RegisterValue, Settle
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
+from elfmesh.safeguards import safeguard
 
 GONE_S = 60.0
 """Time after which an acceptor that is away is replaced; a restart or reboot takes less."""
@@ -42,6 +52,10 @@ class Voting(Protocol):
 
     def invite(self, contact: Contact) -> None:
         """Give an agent what an acceptor holds."""
+        ...
+
+    def count_holders(self, near: tuple[Contact, ...], then: Callable[[int], None]) -> None:
+        """Count the agents of `near` that hold the terms with the present acceptors."""
         ...
 
     def elected(self, outcome: RegisterCell | ChangeRefused) -> None:
@@ -76,6 +90,9 @@ class Electorate:
         self._leaving: dict[bytes, bool] = {}
         self._members_due = False
         self._nearest: tuple[Contact, ...] = ()
+        self._members: tuple[Contact, ...] = ()
+        self._met: dict[bytes, tuple[float, Contact]] = {}
+        self._counting = False
         self._stopped = False
 
     def stop(self) -> None:
@@ -92,15 +109,21 @@ class Electorate:
             return True
         self._leaving[voter] = last
         if self._nearest:
-            self.upkeep(self._nearest)
+            self.upkeep(self._nearest, self._members)
             return [contact.id for contact in self._nearest] == [voter]  # there is no other
         return False
 
-    def upkeep(self, nearest: tuple[Contact, ...]) -> None:
-        """Check the voters; `nearest` are the living agents closest to the job, including this one."""
+    def upkeep(self, nearest: tuple[Contact, ...], members: tuple[Contact, ...] = ()) -> None:
+        """Check the voters.
+
+        Args:
+            nearest: the living agents closest to the job, including this one.
+            members: of the job; they may become voters too.
+        """
         value = self._master.cell.value
         if self._stopped or not self._proposer.idle or value.deleted:
             return
+        self._nearest, self._members = nearest, members
         if value.former:
             self._settle()
             return
@@ -111,19 +134,25 @@ class Electorate:
                 self._there(answered[contact.id])  # a lookup of the voter would find the same
             elif contact.id != self._context.me.id:
                 self._look(contact.id)
-        self._nearest = nearest
         staying = [contact for contact in nearest if contact.id not in self._leaving]
         others = [contact for contact in staying if contact.id not in voting and self._may_vote(contact)]
         room = self._wanted - len(voting) if len(staying) >= self._wanted else 0
         gone = self._gone(voting)
-        coming = others[: room if room > 0 else len(gone[:1])]
+        kept = [contact for contact in value.acceptors if contact.id not in gone[:1]]
+        coming = best_addition(kept, others)[: room if room > 0 else len(gone[:1])]
+        if room <= 0 and not gone:
+            gone, coming = self._spread(value)
         self._forget(voting, coming)
         self._exchange(value, room, gone, coming)
 
     def _forget(self, voting: set[bytes], coming: list[Contact]) -> None:
         near = voting | {contact.id for contact in self._nearest}
         invited = {contact.id for contact in coming}
-        self._away = {agent: since for agent, since in self._away.items() if agent in voting}
+        recent = self._context.now - self._gone_s
+        self._away = {
+            agent: since for agent, since in self._away.items() if agent in voting or since > recent
+        }
+        self._met = {agent: met for agent, met in self._met.items() if agent in voting | invited}
         self._leaving = {agent: last for agent, last in self._leaving.items() if agent in near}
         self._invited = {agent: at for agent, at in self._invited.items() if agent in invited}
 
@@ -132,6 +161,30 @@ class Electorate:
         lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
         leaving = sorted(self._leaving, key=lambda agent: not self._leaving[agent])
         return [agent for agent in dict.fromkeys((*leaving, *self._proposer.lost, *lost)) if agent in voting]
+
+    @safeguard("voters-by-domain")
+    def _spread(self, value: RegisterValue) -> tuple[list[bytes], list[Contact]]:
+        """Return the voter and the agent whose exchange spreads the voters best, if all of them answer."""
+        voters = [self._answered(contact) for contact in value.acceptors]
+        if None in voters:
+            return [], []
+        voting = {contact.id for contact in value.acceptors}
+        others = {contact.id: contact for contact in (*self._members, *self._nearest)}
+        candidates = [
+            contact
+            for contact in sorted(others.values(), key=lambda each: ids.distance(each.id, value.job))
+            if contact.id not in voting | self._away.keys() | self._leaving.keys() and self._may_vote(contact)
+        ]
+        ordered = sorted(filter(None, voters), key=lambda each: ids.distance(each.id, value.job))
+        found = best_exchange(ordered, candidates)
+        return ([], []) if found is None else ([found[0].id], [found[1]])
+
+    def _answered(self, contact: Contact) -> Contact | None:
+        """Return a voter as it has reported itself; None if it is away, or has not answered yet."""
+        if contact.id == self._context.me.id:
+            return self._context.me
+        met = None if contact.id in self._away else self._met.get(contact.id)
+        return None if met is None else met[1]
 
     def _may_vote(self, contact: Contact) -> bool:
         return contact.incarnation >= self._proposer.lost.get(contact.id, 0)
@@ -146,7 +199,8 @@ class Electorate:
         ready = bool(coming)
         for contact in coming:
             self._master.invite(contact)
-            ready &= now - self._invited.setdefault(contact.id, now) >= READY_S
+            since = self._invited.setdefault(contact.id, now)
+            ready &= self._is_there(contact, since) and now - since >= READY_S
         if ready:
             change = Exchange(value.incarnation, value.epoch, coming[0], None if room > 0 else gone[0])
             self._proposer.submit(change, self._exchanged)
@@ -154,9 +208,18 @@ class Electorate:
             self._members_due = True
             self._context.after(READY_S, self._look_again)
 
+    def _is_there(self, contact: Contact, since: float) -> bool:
+        """Return whether an agent has answered since a time; one that is not near is looked up."""
+        if contact in self._nearest:
+            return True
+        if self._met.get(contact.id, (float("-inf"),))[0] >= since:
+            return True
+        self._look(contact.id)
+        return False
+
     def _look_again(self) -> None:
         self._members_due = False
-        self.upkeep(self._nearest)
+        self.upkeep(self._nearest, self._members)
 
     def _look(self, agent: bytes) -> None:
         def found(done: LookupDone | None) -> None:
@@ -175,10 +238,12 @@ class Electorate:
         value = self._master.cell.value
         few = len(value.acceptors) < self._wanted
         lost = any(contact.id in self._proposer.lost for contact in value.acceptors)
-        return few or lost or bool(value.former or self._away or self._leaving or self._invited)
+        away = any(contact.id in self._away for contact in value.acceptors)
+        return few or lost or away or bool(value.former or self._leaving or self._invited)
 
     def _there(self, contact: Contact) -> None:
         self._away.pop(contact.id, None)
+        self._met[contact.id] = self._context.now, contact
         self._proposer.met(contact)
 
     def _exchanged(self, outcome: RegisterCell | ChangeRefused) -> None:
@@ -188,6 +253,26 @@ class Electorate:
             self._settle()
 
     def _settle(self) -> None:
+        if not self._is_far(self._master.cell.value):
+            self._submit_settle()
+        elif not self._counting:
+            self._counting = True
+            near = self._nearest
+            self._master.count_holders(near, lambda count: self._counted(near, count))
+
+    @safeguard("settled-when-the-terms-are-known")
+    def _is_far(self, value: RegisterValue) -> bool:
+        """Return whether a voter is not among the agents that a founder asks."""
+        near = {contact.id for contact in self._nearest}
+        return any(contact.id not in near for contact in value.acceptors)
+
+    def _counted(self, near: tuple[Contact, ...], count: int) -> None:
+        self._counting = False
+        joint = bool(self._master.cell.value.former)
+        if joint and 2 * count > len(near) and self._proposer.idle and not self._stopped:
+            self._submit_settle()
+
+    def _submit_settle(self) -> None:
         value = self._master.cell.value
         self._proposer.submit(Settle(value.incarnation, value.epoch), self._settled)
 
@@ -196,4 +281,4 @@ class Electorate:
         if isinstance(outcome, RegisterCell) and outcome.value.former and not self._stopped:
             self._settle()  # the joint value is chosen now; it may be settled
         elif isinstance(outcome, RegisterCell):
-            self.upkeep(self._nearest)
+            self.upkeep(self._nearest, self._members)

@@ -34,10 +34,11 @@ Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Agents that have answered, by id, and their accepted values that ended the job."""
+    """Agents that have answered, by id, their accepted values that ended the job, and the terms they hold."""
 
     received: dict[bytes, Contact]
     ended: tuple[RegisterValue, ...] = ()
+    holding: tuple[tuple[bytes, Terms], ...] = ()
 
 
 @dataclass(slots=True)
@@ -87,7 +88,8 @@ class TermsQuery:
         """
 
         def ended(terms: Terms | None, terms_query: _Open) -> None:
-            then(terms, Answers(terms_query.received, tuple(terms_query.ended)))
+            holding = tuple((agent, held) for held, agent in terms_query.answers)
+            then(terms, Answers(terms_query.received, tuple(terms_query.ended), holding))
 
         running = self._open.get(job)
         if running is None:

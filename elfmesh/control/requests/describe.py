@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from elfmesh.control.closing.partial_store import frontier_in_all
 from elfmesh.control.context import Context
+from elfmesh.control.jobs.failure_domains import domain_text
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, iso_us
@@ -88,6 +89,7 @@ def description(context: Context, master: Master) -> Description:
         },
         voters=[f"{voter.host}:{voter.port}" for voter in master.term.committer.cell.contacts],
         voters_without_votes=voters_without_votes(master),
+        voter_domains=_voter_domains(master),
         roster=RosterRow(
             master.term.book.version, [_member(master, entry.number) for entry in master.term.book.active]
         ),
@@ -103,6 +105,12 @@ def description(context: Context, master: Master) -> Description:
 def voters_without_votes(master: Master) -> list[str]:
     lost = master.proposer.lost
     return [f"{each.host}:{each.port}" for each in master.term.committer.cell.contacts if each.id in lost]
+
+
+def _voter_domains(master: Master) -> list[str] | UnsetType:
+    """Return region and rack of each voter; nothing if no voter has any."""
+    domains = [domain_text(voter) for voter in master.term.committer.cell.contacts]
+    return domains if any(domains) else UNSET
 
 
 def _labels(plan: JobPlan) -> dict[str, Any]:

@@ -47,6 +47,16 @@ def test_every_change_compares_before_it_sets(change: Any, fields: dict[str, Any
         change.apply(RegisterCell(replace(VALUE, **fields)), certain=True)
 
 
+def test_a_take_over_is_known_again_by_an_acceptor_that_keeps_no_region() -> None:
+    change = TakeOver("i", replace(B, region="eu"), 1)
+    made = change.apply(RegisterCell(VALUE), certain=False)
+    kept = RegisterCell(replace(made.value, master=B))
+    assert change.apply(kept, certain=False) == kept
+    later = TakeOver("i", replace(B, incarnation=B.incarnation + 1), 1)
+    with pytest.raises(ChangeRefused, match="another took over"):
+        later.apply(kept, certain=False)
+
+
 def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
     found = RegisterCell(VALUE)
     for change in (TakeOver("i", B, 1), Close("i", 2, 4, 9, None, 8, tail(8)), Delete("i", 2)):

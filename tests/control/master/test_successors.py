@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from elfmesh.control.master.successors import LOOK_S, REPLICAS, Replicator
 from elfmesh.control.protocol.messages import Withdraw
 from elfmesh.control.protocol.messages_succession import Replica
+from elfmesh.machine import Contact
 from tests.control.master.stub_term import StubTerm, other
 from tests.control.register.support import JOB, TERMS
 
@@ -14,13 +15,13 @@ LATEST = 41
 """The last record of the master's copy."""
 
 
-def started() -> tuple[StubTerm, Replicator]:
-    term = StubTerm(began=replace(TERMS, acceptors=(other(1), other(8))))
+def started(*acceptors: Contact) -> tuple[StubTerm, Replicator]:
+    term = StubTerm(began=replace(TERMS, acceptors=acceptors or (other(1), other(8))))
     return term, Replicator(term)
 
 
 def test_an_agent_that_becomes_one_of_the_closest_gets_the_terms_once() -> None:
-    term, replicator = started()
+    term, replicator = started(other(2), other(3))
     replicator.refresh()
     closest = (term.context.me, other(2), other(3), other(4))
     term.looked_up(*closest)
@@ -30,6 +31,16 @@ def test_an_agent_that_becomes_one_of_the_closest_gets_the_terms_once() -> None:
     term.looked_up(other(3), other(5))
     assert term.take() == [(other(5), Replica(term.terms, None))]
     assert term.found == [closest, (other(3), other(5))]
+
+
+def test_all_agents_near_a_job_with_a_voter_elsewhere_get_the_terms() -> None:
+    term, replicator = started(other(2), other(8))
+    replicator.refresh()
+    near = (other(2), other(3), other(4))
+    term.looked_up(term.context.me, *near)
+    assert term.take() == [(contact, Replica(term.terms, None)) for contact in near]
+    replicator.share()
+    assert [contact for contact, _ in term.take()] == [*near, other(8)]
 
 
 def test_a_change_goes_to_the_closest_and_to_the_voters_with_the_last_record() -> None:

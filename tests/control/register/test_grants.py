@@ -92,7 +92,7 @@ LONG = {
     "two masters, two closings": Case((("close",), ("take over", "close")), 400_000, {"intervals": 1}),
     "acceptors change": Case((("4>3",), ("take over",)), 400_000, {"agents": 4, "intervals": 1}),
     "acceptors change, and a grant follows": Case((("4>3", "settle", "grant"),), 400_000, {
-        "agents": 4, "intervals": 1,
+        "agents": 4, "intervals": 1, "rounds": 1,
     }),
     "acceptors change and settle beside a successor": Case((("4>3", "settle"), ("take over",)), 400_000, {
         "agents": 4, "intervals": 1, "rounds": 1,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
+import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.register_value import Change, ChangeRefused, Exchange, RegisterCell, Settle
@@ -11,6 +13,7 @@ from elfmesh.control.register.members import GONE_S, READY_S, Electorate
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import Lookup, LookupDone
+from elfmesh.safeguards import PLACES
 from tests.control.register.support import ME, STRANGER, VALUE, A, B, context, run
 
 
@@ -24,6 +27,7 @@ class Rig:
         self.changes: list[Change] = []
         self.invited: list[Contact] = []
         self.outcomes: list[RegisterCell | ChangeRefused] = []
+        self.counting: list[tuple[tuple[Contact, ...], Callable[[int], None]]] = []
         self.electorate = Electorate(self.context, cast(Proposer, self), self, wanted=wanted)
 
     # -- the proposer ----------------------------------------------------------------------------------
@@ -43,6 +47,9 @@ class Rig:
     def invite(self, contact: Contact) -> None:
         self.invited.append(contact)
 
+    def count_holders(self, near: tuple[Contact, ...], then: Callable[[int], None]) -> None:
+        self.counting.append((near, then))
+
     def elected(self, outcome: RegisterCell | ChangeRefused) -> None:
         self.outcomes.append(outcome)
         if isinstance(outcome, RegisterCell):
@@ -50,11 +57,12 @@ class Rig:
 
     # -- the overlay -----------------------------------------------------------------------------------
 
-    def upkeep(self, *nearest: Contact) -> None:
-        """Look-ups of acceptors that are not among the closest find none of them."""
-        self.electorate.upkeep(nearest)
+    def upkeep(self, *nearest: Contact, members: tuple[Contact, ...] = (), found: bool = False) -> None:
+        """Look-ups of agents that are not among the closest find none of them, or members if `found`."""
+        self.electorate.upkeep(nearest, members)
         for lookup in [each for each in self.context.out if isinstance(each, Lookup)]:
-            self.context.answer(lookup.token, LookupDone(lookup.token, lookup.key, (ME,)))
+            there = [each for each in (*members, *self.cell.contacts) if found and each.id == lookup.key]
+            self.context.answer(lookup.token, LookupDone(lookup.token, lookup.key, (*there[:1], ME)))
         self.context.out.clear()
 
 
@@ -138,3 +146,96 @@ def test_a_term_that_is_over_changes_no_acceptor_but_reports_the_outcome() -> No
     rig.decide(refused)
     rig.upkeep(ME, A, B)
     assert (rig.outcomes, len(rig.changes)) == ([refused], 1)
+
+
+def at(contact: Contact, rack: str, region: str = "") -> Contact:
+    return replace(contact, rack=rack, region=region)
+
+
+FAR = at(Contact(b"\xee" * 20, "sim", 14), "r2")
+CROWDED = at(A, "r1"), at(B, "r1"), at(STRANGER, "r1")
+
+
+class Racks(Rig):
+    """This agent has no rack, and all agents near the job are in r1; `FAR` is a member in r2."""
+
+    def __init__(self) -> None:
+        super().__init__(3, ME, *CROWDED[:2])
+
+    def passes(self, *, found: bool = True, members: tuple[Contact, ...] = (FAR,)) -> None:
+        self.upkeep(ME, *CROWDED, members=members, found=found)
+        run(self.context, self.context.now + READY_S)
+        self.upkeep(ME, *CROWDED, members=members, found=found)
+
+
+def test_a_voter_that_shares_a_rack_is_exchanged_for_a_member_of_another_rack() -> None:
+    rig = Racks()
+    rig.passes()
+    assert rig.invited[0] == FAR
+    assert rig.changes == [Exchange("i", 1, FAR, B.id)]
+
+
+def test_a_member_that_no_look_up_finds_becomes_no_voter() -> None:
+    rig = Racks()
+    rig.passes(found=False)
+    rig.passes(found=False)
+    assert rig.changes == []
+
+
+def test_voters_are_not_moved_while_one_of_them_is_away() -> None:
+    rig = Racks()
+    for _ in range(2):
+        rig.electorate.upkeep((ME, *CROWDED[1:]), (FAR,))
+        for lookup in [each for each in rig.context.out if isinstance(each, Lookup)]:
+            found = (FAR, ME) if lookup.key == FAR.id else (ME,)
+            rig.context.answer(lookup.token, LookupDone(lookup.token, lookup.key, found))
+        rig.context.out.clear()
+        run(rig.context, rig.context.now + READY_S)
+    assert rig.changes == []
+
+
+def test_the_labels_of_an_agent_are_those_that_it_has_reported_itself() -> None:
+    rig = Racks()
+    rig.upkeep(ME, *(at(each, rack) for each, rack in zip(CROWDED, ("r1", "r2", "r3"), strict=True)))
+    assert rig.invited == [], "the register's value has old labels of the voters"
+
+
+def joint_with_a_far_voter() -> Racks:
+    rig = Racks()
+    rig.passes()
+    assert rig.changes, "no voter is exchanged"
+    value = replace(rig.cell.value, acceptors=(ME, CROWDED[0], FAR), former=rig.cell.value.acceptors)
+    rig.decide(RegisterCell(value))
+    return rig
+
+
+def test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows() -> None:
+    rig = joint_with_a_far_voter()
+    near, counted = rig.counting[0]
+    assert near == (ME, *CROWDED)
+    assert len(rig.changes) == 1
+    counted(2)
+    assert len(rig.changes) == 1
+    assert rig.electorate.restless
+    rig.upkeep(ME, *CROWDED)
+    _, counted = rig.counting[1]
+    counted(3)
+    assert rig.changes[1:] == [Settle("i", 1)]
+
+
+def test_voters_near_the_job_are_settled_at_once() -> None:
+    rig = Rig()
+    value = replace(rig.cell.value, acceptors=(ME, A, STRANGER), former=(ME, A, B))
+    rig.cell = RegisterCell(value)
+    rig.upkeep(ME, A, B, STRANGER)
+    assert (rig.changes, rig.counting) == ([Settle("i", 1)], [])
+
+
+@pytest.mark.parametrize("name", ["voters-by-domain", "settled-when-the-terms-are-known"])
+def test_a_missing_safeguard_of_voters_in_failure_domains_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = {"voters-by-domain": ([], []), "settled-when-the-terms-are-known": False}
+    monkeypatch.setattr(Electorate, PLACES[name][1].split(".")[1], lambda *_: without[name])
+    with pytest.raises((AssertionError, IndexError)):
+        test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.protocol.replies_agents import Health
 from elfmesh.control.register.proposer import MAJORITY_S
@@ -121,6 +123,17 @@ def test_a_description_has_the_rules_of_the_job_and_its_voters() -> None:
     assert body["counts"]["contributed"] == sum(each["counts"]["contributed"] for each in body["results"])
     assert [each["index"] for each in body["results"]] == [1000, 1001]
     json.dumps(body)
+
+
+def test_a_description_has_the_racks_of_the_voters_where_there_are_any() -> None:
+    rig = Led()
+    assert "voter_domains" not in rig.described()
+    committer = rig.master.term.committer
+    first, *others = committer.cell.value.acceptors
+    labelled = replace(first, rack="r1", region="eu")
+    value = replace(committer.cell.value, acceptors=(labelled, *others))
+    committer.changed(RegisterCell(value, committer.cell.tail))
+    assert rig.described()["voter_domains"] == ["eu/r1", *("" for _ in others)]
 
 
 def test_a_description_names_voters_that_have_lost_their_votes() -> None:

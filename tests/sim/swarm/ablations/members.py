@@ -31,6 +31,8 @@ ELSEWHERE = {
     "annulled-corrections": LOST,
     "annulled-below-the-first": LOST,
     "one-number-at-a-time": "tests/control/master/test_members.py",
+    "voters-by-domain": "tests/sim/test_failover.py",
+    "settled-when-the-terms-are-known": "tests/control/register/test_members.py",
 }
 """Stories that are too rare for seeds: a roster is lost, or a version is taken back, while a member joins."""
 
@@ -54,6 +56,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
             ("decided-by-its-number:kept", lambda self, each, number, first: []),
             ("decided-by-its-number:counted", property(lambda self: END)),
         ),
+        VOTES,
+    ),
+    "voters-by-domain": (
+        "the voters of a job are in several racks where there are several",
+        "D-15",
+        always(("voters-by-domain", lambda self, value: ([], []))),
+        VOTES,
+    ),
+    "settled-when-the-terms-are-known": (
+        "voters far from a job's id replace others after a majority of the agents near the id knows them",
+        "D-4",
+        always(("settled-when-the-terms-are-known", lambda self, value: False)),
         VOTES,
     ),
     "number-of-its-epoch": (
