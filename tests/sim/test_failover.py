@@ -11,7 +11,7 @@ import pytest
 from elfmesh.control.register.members import Electorate
 from tests.exhaustive import few, nightly
 from tests.sim.swarm.failover import KILL, SILENCE, measure, quantile, skips
-from tests.sim.swarm.racks import lose_a_rack
+from tests.sim.swarm.racks import NEAR, far_voters, lose_a_rack
 from tests.sim.swarm.soak import quiet
 
 SEEDS = (0, 1, 2)
@@ -71,3 +71,12 @@ def test_a_job_whose_voters_are_not_spread_closes_nothing(monkeypatch: pytest.Mo
     voters, closes = lose_a_rack(UNSPREAD)
     assert voters > 1
     assert not closes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(3), 1))
+def test_a_founder_that_reaches_no_voter_learns_them_from_the_agents_near_the_job(seed: int) -> None:
+    found = far_voters(seed)
+    assert (found.racks, found.learned) == (3, True)
+    assert found.far > 0
+    assert 2 * found.holders > NEAR
