@@ -21,7 +21,7 @@ from elfmesh.control.coordination.drawing import values
 from elfmesh.control.coordination.statements import dataflow, shown
 from elfmesh.control.jobs.graph import job_graph
 from elfmesh.errors import DataError
-from elfmesh.ql.expressions.nodes import Call, FieldRef, Seal, walk
+from elfmesh.ql.expressions.nodes import Call, FieldRef, SealClause, walk
 from elfmesh.ql.plan.relation import (
     Derived,
     Exploded,
@@ -106,7 +106,7 @@ def _input(part: Statement) -> dict[str, Any]:
     }
 
 
-def _seal(seal: Seal) -> dict[str, Any]:
+def _seal(seal: SealClause) -> dict[str, Any]:
     return {
         "keys": [text_of(key) for key in seal.keys],
         "when": text_of(seal.when),
@@ -268,7 +268,7 @@ def _end(statement: Statement) -> Iterator[str]:
     yield f"publish {_listed(statement.columns)}"
 
 
-def _ends(seal: Seal) -> str:
+def _ends(seal: SealClause) -> str:
     who = {ONE: "one producer has", ALL: "all members have"}.get(seal.how, "")
     if seal.producers is not None:
         who = f"{text_of(seal.producers)} producers have"

@@ -24,9 +24,10 @@ from elfmesh.cbt import (
     merged_parts,
 )
 from elfmesh.control.jobs.early_rows import withdrawn_rows
+from elfmesh.control.jobs.kept_partials import packed_partials
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, packed_partials, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, table_to_ipc
 from elfmesh.control.jobs.row_pages import RowLimits, packed
 from elfmesh.control.protocol.events import EarlyMerged, Finalise, Finalised, MergeEarly
 from elfmesh.ingest.early_rows import EarlyTables

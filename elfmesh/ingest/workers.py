@@ -96,12 +96,10 @@ class WorkerHost:
         member: str = "",
     ) -> None:
         self._emit, self._wall_us, self._streams = emit, wall_us, streams
-        self._open_reader, self._frames, self._executor = open_reader, frames, executor
+        self._open_reader, self._frames, self._executor, self._member = open_reader, frames, executor, member
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
-        self._member = member
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
-        self._jobs, self._early_members = dict[bytes, LocalJob](), dict[bytes, int]()
-        self._closing = False
+        self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
@@ -127,7 +125,7 @@ class WorkerHost:
 
         self._new_ingest = ingest
         self.ingests = {
-            name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
+            each: ingest(each, config, open_reader(each, config)) for each, config in streams.items()
         }
         self._isolation = JobIsolation(
             self.ingests,

@@ -120,6 +120,6 @@ def test_explain_shows_what_seals_partitions() -> None:
     ends = [line for line in found["stages"][2]["does"] if "a partition ends when" in line]
     assert len(ends) == 1
     assert "FINAL_PARTIAL" in ends[0]
-    for how, said in (("ONE", "one producer has"), ("ALL", "all members have")):
+    for how, shown in (("ONE", "one producer has"), ("ALL", "all members have")):
         stages = explain(parse(text.replace("p BY host RECORDS total", how)))["stages"]
-        assert any(said in line for line in stages[2]["does"])
+        assert any(shown in line for line in stages[2]["does"])

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from elfmesh.control.answers import GONE, OK, UNAVAILABLE
-from elfmesh.control.jobs.records import ResultRecord, partials_of
+from elfmesh.control.jobs.kept_partials import partials_of
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import RowPage, joined, table_of
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import RuntimeFailure, Unreachable

@@ -25,7 +25,7 @@ from elfmesh.ql.expressions.nodes import (
     PythonCall,
     Ref,
     Scalar,
-    Seal,
+    SealClause,
     Star,
     WindowBound,
     WindowCall,
@@ -256,7 +256,7 @@ def plan_steps(statement: Statement, at: TextPosition = NOWHERE) -> Iterator[Pla
         yield from expression_steps(expr)
 
 
-def sealed_keys(seal: Seal) -> list[str]:
+def sealed_keys(seal: SealClause) -> list[str]:
     """Return the keys of partitions as the text of their expressions."""
     return [text_of(key) for key in seal.keys]
 

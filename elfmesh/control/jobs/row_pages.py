@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from elfmesh.control.jobs.records import ipc_schema, partials_of, table_to_ipc
+from elfmesh.control.jobs.kept_partials import partials_of
+from elfmesh.control.jobs.records import ipc_schema, table_to_ipc
 from elfmesh.errors import DataError, ProtocolError, ResultTooLarge
 from elfmesh.lazy import lazy_module
 from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX

@@ -1,7 +1,6 @@
 """One agent's part in one job: its number, its worker, its contributions.
 
-Owns the way from the reports of the worker to the contributions that go up the trees. Evaluates nothing and
-closes nothing.
+Owns the way from the reports of the worker to the contributions that go up the trees. Closes nothing.
 
 Invariants: the member contributes nothing before it has a number, and nothing below the first interval that
 the roster names; it contributes each later interval once in a term; its messages carry the epoch of the

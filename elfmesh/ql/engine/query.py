@@ -20,7 +20,7 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.ql.engine.finalise_parts import Reduced, finalise_parts
 from elfmesh.ql.engine.lookup import LookupSource, look_up
-from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Scalar, Seal, place_of, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Scalar, SealClause, place_of, walk
 from elfmesh.ql.expressions.operand import Env, ExprKey, Operand
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.functions.compiler import Compiler
@@ -301,7 +301,7 @@ class PartQuery:
         )
 
     def _seal(
-        self, seal: Seal, condition: Callable[[Expr], Operand | None], plain: Callable[[Expr], Operand]
+        self, seal: SealClause, condition: Callable[[Expr], Operand | None], plain: Callable[[Expr], Operand]
     ) -> _CompiledSeal:
         when, window = condition(seal.when), self.statement.window
         assert when is not None

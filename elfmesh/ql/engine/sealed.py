@@ -37,7 +37,7 @@ from elfmesh.ql.engine.open_groups import (
     state_of,
     together,
 )
-from elfmesh.ql.expressions.nodes import Seal
+from elfmesh.ql.expressions.nodes import SealClause
 from elfmesh.ql.plan.statement import (
     ALL,
     LAST_TIME,
@@ -102,7 +102,7 @@ class _Partitions:
         last: times of the last record or punctuation.
     """
 
-    def __init__(self, seal: Seal, tables: Tables, width: int) -> None:
+    def __init__(self, seal: SealClause, tables: Tables, width: int) -> None:
         self.seal, self.tables = seal, tables
         self.keys = _partitions(width, tables)
         self.last = np.full(self.keys.count, -NEVER_US, np.int64)

@@ -112,7 +112,7 @@ class Aggregate(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class SealClause:
     """Arguments of SEALED; all expressions are values of single records.
 
     Attributes:
@@ -138,7 +138,7 @@ class Seal:
         """Return the expressions over a punctuation, besides its keys."""
         return tuple(each for each in (self.when, self.producers, self.by, self.records) if each is not None)
 
-    def changed(self, change: Callable[[Expr], Expr]) -> Seal:
+    def changed(self, change: Callable[[Expr], Expr]) -> SealClause:
         return replace(
             self,
             keys=tuple(change(key) for key in self.keys),
@@ -160,7 +160,7 @@ class WindowCall(Expr):
     column: str
     size_us: int
     slide_us: int
-    seal: Seal | None = None
+    seal: SealClause | None = None
 
 
 @dataclass(frozen=True, slots=True)

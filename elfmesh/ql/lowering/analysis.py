@@ -25,7 +25,7 @@ from elfmesh.ql.expressions.nodes import (
     PythonCall,
     Ref,
     Scalar,
-    Seal,
+    SealClause,
     Star,
     WindowBound,
     WindowCall,
@@ -74,7 +74,7 @@ class _Analyser:
         self._select = select
         self._reduction = ReducedColumns()
         self._star = False
-        self._seal: Seal | None = None
+        self._seal: SealClause | None = None
         self._window, group = self._find_window()
         self._items = self._name_items(star_columns)
         where = None if select.where is None else self._bounds(select.where)
@@ -271,7 +271,7 @@ class _Analyser:
             return first
         return Call("+", (last, Duration(window.size_us))) if window.is_session else last
 
-    def _sealed(self) -> Seal | None:
+    def _sealed(self) -> SealClause | None:
         """Return SEALED with its keys as the reduction has them, where they are the first ones."""
         seal = self._seal
         if seal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Ref, Seal
+from elfmesh.ql.expressions.nodes import Call, Expr, Ref, SealClause
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.plan.statement import (
     COUNT_COLUMN,
@@ -61,7 +61,7 @@ class ReducedColumns:
             self.folds.append(fold)
         return Ref(fold.name)
 
-    def tables(self, seal: Seal | None = None) -> tuple[TableSpec, ...]:
+    def tables(self, seal: SealClause | None = None) -> tuple[TableSpec, ...]:
         keys = tuple(f"k{at}" for at in range(len(self.keys)))
         main = TableSpec(MAIN, keys, {f"a{at}": given for given, at in self.aggregates.items()})
         others = [
@@ -77,7 +77,7 @@ class ReducedColumns:
         return (main, *others)
 
 
-def seals_table(seal: Seal) -> TableSpec:
+def seals_table(seal: SealClause) -> TableSpec:
     """Return the table of seals: repeated seals of a producer are one row."""
     states = {SEALED_AT: "max"}
     states |= {SEALED_RECORDS: "max"} if seal.records is not None else {}

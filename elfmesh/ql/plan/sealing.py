@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import ConfigError, QueryError
-from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Seal, Star, WindowCall, walk
+from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, SealClause, Star, WindowCall, walk
 from elfmesh.ql.expressions.refusals import MARK
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.statement import ALL, NUMBER, ONE, SEALED
@@ -127,7 +127,7 @@ def sealed_call(translator: Translating, node: exp.Anonymous) -> WindowCall:
         raise translator.error(parts["BY"][0], "PRODUCERS ALL is every member, so it takes no BY", hint)
     when, records = value("WHEN"), value("RECORDS")
     assert when is not None
-    seal = Seal(
+    seal = SealClause(
         tuple(dict.fromkeys(_key(translator, key) for key in parts[""])),
         when,
         how,
@@ -175,7 +175,7 @@ def _duration_us(translator: Translating, node: Any) -> int:
     return found
 
 
-def refuse_sealed(source: SourceText, seal: Seal) -> QueryError:
+def refuse_sealed(source: SourceText, seal: SealClause) -> QueryError:
     """Return the error for SEALED in a statement without EVERY."""
     hint = "Write CREATE JOB namespace.name EVERY '1 s' AS before SELECT."
     return source.error("SEALED needs EVERY, which publishes the ended partitions", seal.when.at, hint)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from elfmesh.ql.expressions.nodes import Expr, FieldRef, Seal
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.inline import InlineTable
@@ -196,7 +196,7 @@ class QueryPlan:
     one_row: bool
     aliases_as_keys: tuple[FieldRef, ...]
     offset: int = 0
-    seal: Seal | None = None
+    seal: SealClause | None = None
 
 
 @dataclass(frozen=True, slots=True)

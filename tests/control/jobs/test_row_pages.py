@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.api.line_parts import whole
+from elfmesh.control.jobs.kept_partials import packed_partials, partials_of
 from elfmesh.control.jobs.pages import HEAD, decode_page, encode_frame, names_pages
 from elfmesh.control.jobs.records import (
     ResultRecord,
     ipc_schema,
     ipc_to_table,
-    packed_partials,
-    partials_of,
     table_to_ipc,
     to_json,
 )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, encode_parts
+from elfmesh.control.jobs.kept_partials import partials_of
 from elfmesh.control.jobs.manifest import new_manifest
-from elfmesh.control.jobs.records import ipc_to_table, partials_of
+from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import QueryError
 from elfmesh.ingest.compute import PartialCompute

@@ -82,7 +82,7 @@ def ends(lines: dict[str, list[Line]], text: str, until: int = 3) -> dict[int, E
 
 
 def at(second: float, k: str = "a", **more: object) -> Line:
-    return replace(Line(round(second * WIDTH), k), **more)  # type: ignore[arg-type]
+    return replace(Line(round(second * WIDTH), k), **more)  # type: ignore[arg-type]  # fields of a Line
 
 
 def test_a_partition_ends_in_the_interval_of_its_last_seal_and_later_records_are_late() -> None:

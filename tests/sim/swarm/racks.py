@@ -97,7 +97,7 @@ async def _far_voters(
     swarm.network.swarm_link.set(scenario.weather)
     await asyncio.sleep(scenario.calm_s)
     until = asyncio.get_running_loop().time() + RUN_S
-    while near and asyncio.get_running_loop().time() < until and not _is_spread(_leads(swarm)):  # noqa: ASYNC110
+    while near and asyncio.get_running_loop().time() < until and not _is_spread(_leads(swarm)):  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(1.0)
     master = _leads(swarm)
     assert master is not None

@@ -24,6 +24,8 @@ from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.keeping import (
     i1_rows_and_counts_agree,
     i11_safe_is_recovered,
+    i13_within_limits,
+    i14_replay_changes_nothing,
     i16_nothing_older_runs,
 )
 from tests.sim.swarm.judging.oracle import HostTruth, Truth, kept
@@ -338,16 +340,6 @@ def i12_closes_after_faults(out: Outcome) -> Iterator[str]:
         if key[0] not in out.lost and (seconds is None or seconds > limit):
             yield f"{key[0]}: due intervals were not closed within {limit} s ({seconds})"
     yield from out.silent
-
-
-def i13_within_limits(out: Outcome) -> Iterator[str]:
-    """Queues, descriptors, disk and memory stay under their limits."""
-    yield from out.limits
-
-
-def i14_replay_changes_nothing(out: Outcome) -> Iterator[str]:
-    """Delivering every message once more changes no result."""
-    yield from out.replayed
 
 
 def no_bugs(out: Outcome) -> Iterator[str]:

@@ -82,3 +82,13 @@ def i16_nothing_older_runs(out: Outcome) -> Iterator[str]:
         if later and not registers.lost(out.history, key[0], at):
             epoch = min(later)
             yield f"{key[0]}: deleted at {at:.1f}, and led in epoch {epoch} since {later[epoch]:.1f}"
+
+
+def i13_within_limits(out: Outcome) -> Iterator[str]:
+    """Queues, descriptors, disk and memory stay under their limits."""
+    yield from out.limits
+
+
+def i14_replay_changes_nothing(out: Outcome) -> Iterator[str]:
+    """Delivering every message once more changes no result."""
+    yield from out.replayed

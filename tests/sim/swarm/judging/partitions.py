@@ -75,7 +75,7 @@ class _Walk:
 
 
 def i5_partitions_are_the_oracles(out: Outcome) -> Iterator[str]:
-    """A record has the partitions whose last seal is in its interval, whoever led the job meanwhile."""
+    """A record has the partitions whose last seal is in its interval, under each of the masters."""
     for key, published in out.final.items():
         truth = out.truths[key]
         if not truth.job.sealed or out.history.tampered or out.scenario.has(RECOVERY) or key[0] in out.lost:
