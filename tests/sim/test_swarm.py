@@ -68,6 +68,7 @@ QUICK = (
     "recovered-roster",
     "open-groups",
     "ended-partitions",
+    "early-newest",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 

@@ -118,6 +118,7 @@ class UpstreamIntervals:
             counts=counts_dict(NOT_COUNTED),
             since=decision.since,
             reason=reason,
+            clean=quality.clean,
         )
         inputs = tuple((piece.name, piece.at_us, piece.rows) for piece in inside if piece.rows)
         about = (manifest.job_id, self._term.epoch, manifest, record.index, (), rev)

@@ -39,12 +39,13 @@ class Quality:
     missing: tuple[str, ...] = ()
     final: bool = True
     contributed: int | None = None
+    clean: bool = True
 
 
 HELD_BYTES_MAX = 256 << 20
 """Maximum size of the buffered rows of one job."""
 
-NOTHING = Quality(0.0, 0.0, 0, 1, (), final=False)
+NOTHING = Quality(0.0, 0.0, 0, 1, (), final=False, clean=False)
 """Quality of results that are not stored any more."""
 
 
@@ -135,6 +136,7 @@ def _piece(name: str, record: ResultRecord, rows: bytes, slide_us: int) -> Upstr
         tuple(record.missing),
         record.state == "FINAL",
         record.counts.get("contributed") if any(record.counts.values()) and not skipped else None,
+        record.is_clean,
     )
     at_us = record.index * slide_us
     since = record.since
@@ -171,6 +173,7 @@ def combined(
         default=Quality(),
     )
     final = all(each.final for each in qualities)
+    clean = all(each.clean for each in qualities)
     missing = tuple(sorted({name for each in qualities for name in each.missing}))
     if shape is None:
         fidelity = _mean(qualities)[0]
@@ -181,7 +184,8 @@ def combined(
             weights = [0.0] * len(means)
         fidelity = shape.share([share for share, _ in means], weights)
     state: State = "FINAL" if final else "FINAL_PARTIAL"
-    return state, replace(worst, fidelity=fidelity, missing=missing, final=final, contributed=None)
+    found = replace(worst, fidelity=fidelity, missing=missing, final=final, clean=clean, contributed=None)
+    return state, found
 
 
 def _mean(qualities: Sequence[Quality]) -> tuple[float, float | None]:

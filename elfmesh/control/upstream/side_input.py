@@ -188,6 +188,8 @@ class SideInput:
         for read in self._reads:
             at_us = self._seen_at(read, record.index)
             quality = read.quality(at_us) if read.knows(at_us) else Quality()
+            if not quality.clean:
+                record = replace(record, clean=False)
             if not quality.final and record.state != "SKIPPED":
                 record = replace(
                     record,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord, table_to_ipc
+from elfmesh.control.upstream import buffer as under_test
 from elfmesh.control.upstream.buffer import NOTHING, Quality, Read, UpstreamPiece, combined, next_step
 from elfmesh.ql.plan.fidelity_shape import FidelityShape
 
@@ -199,3 +200,13 @@ def test_a_run_ends_where_another_job_has_something() -> None:
         for read in reads:
             read.drop_before(following)
     assert found == [(2, 5, 1), (None, 6, 2), (7, 8, 1), (None, 9, 1)]
+
+
+def test_an_interval_is_clean_only_if_every_record_that_it_reads_is() -> None:
+    clean = under_test._piece("a/b", ResultRecord(job="a/b", index=1), b"", 1)
+    late = under_test._piece("a/b", ResultRecord(job="a/b", index=2, counts={"late_dropped": 1}), b"", 1)
+    read_unclean = under_test._piece("a/b", ResultRecord(job="a/b", index=3, clean=False), b"", 1)
+    assert under_test.combined([clean])[1].clean
+    for other in (late, read_unclean):
+        state, quality = under_test.combined([clean, other])
+        assert (state, quality.clean) == ("FINAL", False)
