@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -55,6 +57,15 @@ EXIT_ABOVE = 1
     "--python", is_flag=True,
     help="Try the Python functions of the texts, which you trust: the command runs them.",
 )  # fmt: skip
+@click.option(
+    "--explore", is_flag=True,
+    help="Run each statement over --sample under several schedules, and print two whose rows differ.",
+)  # fmt: skip
+@click.option("--sample", metavar="LOG", help="Log without a header, of one record per line, for --explore.")
+@click.option(
+    "--lookup", "lookups", multiple=True, metavar="NAME=PATH[,format=F]",
+    help="Table that the statements join as lookup.NAME, for --explore; repeatable.",
+)  # fmt: skip
 @click.option("--fleet", is_flag=True, help="Analyse all jobs that a fleet runs, instead of files.")
 @api_option
 def blazes_command(
@@ -67,6 +78,9 @@ def blazes_command(
     require: str | None,
     baseline: str | None,
     python: bool,
+    explore: bool,
+    sample: str | None,
+    lookups: tuple[str, ...],
     fleet: bool,
     api: str | None,
 ) -> int:
@@ -82,6 +96,8 @@ def blazes_command(
 
     if fleet == bool(paths):
         raise UsageError("no PATH" if not fleet else "PATH and --fleet", hint="Give PATH... or --fleet.")
+    if explore != (sample is not None) or (lookups and not explore):
+        raise UsageError("--explore needs --sample, which like --lookup is for --explore alone")
     goal = coordination.severity(require or "Async")
     chosen = dict(_pair(each, "--variant", "COMPONENT=NAME") for each in variants)
     before = None if baseline is None else baselines.read_baseline(*read_text(baseline))
@@ -106,9 +122,39 @@ def blazes_command(
             click.echo(json.dumps(found, ensure_ascii=False))
         else:
             _print(analysis, variant, output, why, goal)
+    bug = explore and _explored(paths, Path(sample or ""), lookups, python)
     for line in worse:
         say(f"worse than {baseline}: {line}")
-    return EXIT_ABOVE if worse or (require is not None and worst > goal) else 0
+    return EXIT_ABOVE if bug or worse or (require is not None and worst > goal) else 0
+
+
+def _explored(paths: Sequence[str], sample: Path, lookups: tuple[str, ...], python: bool) -> bool:
+    """Print what schedules show of each statement, and return whether one contradicts a label."""
+    from elfmesh.api import coordination
+    from elfmesh.api.dataflow_files import read_files
+    from elfmesh.cli.local.run import given_lookups
+    from elfmesh.control.coordination.labels import Severity
+    from elfmesh.local.explore import SCHEDULES, Exploration
+
+    files = read_files(paths)
+    analysis = coordination.analyse(files.dataflow(files.refuted(trial_of(python))))
+    lines, tables, bug = sample.read_bytes().splitlines(), given_lookups(lookups), False
+    for task in files.jobs().jobs:
+        assert task.statement is not None
+        name = task.name.replace("/", ".")
+        work = Exploration(task.statement, lines, lookups=tables if lookups else None, python=python)
+        with contextlib.closing(work):
+            found = work.differences()
+        for each in found:
+            click.echo(printable(f"{name}: {each.output} rows differ between two of {SCHEDULES} schedules"))
+            for line in each.lines():
+                click.echo(printable(f"  {line}"))
+            if each.output == "final" and _highest(analysis, name) is Severity.ASYNC:
+                click.echo("  The label is Async: this is a bug in elfmesh.")
+                bug = True
+        if not found:
+            click.echo(printable(f"{name}: equal rows in {SCHEDULES} schedules"))
+    return bug
 
 
 def trial_of(python: bool) -> Trial | None:

@@ -180,3 +180,18 @@ def test_the_labels_of_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["blazes", "--fleet", "--api", api, "--require", "Run"]) == 0
         assert capsys.readouterr().out.startswith("shop.top   Async | Run")
         assert run(["blazes", "--fleet", "--api", api, "--require", "Async"]) == 1
+
+
+def test_explore_prints_two_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, log = tmp_path / "f.elfql", tmp_path / "s.ndjson"
+    text.write_text(
+        "CREATE JOB a.b EVERY '10 s' AS SELECT k, count(*) AS n FROM log GROUP BY k ORDER BY k LIMIT 1; "
+        "SELECT k, sum(v) AS s FROM log GROUP BY k"
+    )
+    log.write_text("".join(f'{{"ts":"2026-01-01T00:00:01Z","k":"{at}","v":{at}.1}}\n' for at in range(8)))
+    assert run(["blazes", str(text), "--explore", "--sample", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "a.b: tentative rows differ between two of 8 schedules" in shown
+    assert "query 2: equal rows in 8 schedules" in shown
+    assert run(["blazes", str(text), "--explore"]) == 2
+    assert run(["blazes", str(text), "--sample", str(log)]) == 2
