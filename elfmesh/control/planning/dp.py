@@ -17,7 +17,7 @@ from elfmesh.control.planning.mc_trees import Tree, alive_in, mc_trees, tasks_of
 from elfmesh.control.planning.topology import Topology
 from elfmesh.errors import RuntimeFailure
 
-PLANS_MAX = 500_000
+PLANS_MAX = 50_000
 TIE = 12
 """Decimal places of fidelities that are compared; sums in another order differ behind them."""
 
