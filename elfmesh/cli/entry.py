@@ -54,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wait": (_CLIENT, "Wait until agents are alive or a job has a complete result."),
     "ok-to-stop": (_CLIENT, "Check whether agents can be stopped without a job stopping."),
     "forget": ("elfmesh.cli.jobs.forget:forget_command", "Remove dead agents from the list of agents."),
-    "what-if": (_CLIENT, "Print what results would be worth if a rack, zone or host were lost."),
+    "what-if": (_CLIENT, "Print what results would be worth without a rack or host."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Show the details of one job, agent or stream, or of log files."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
