@@ -181,6 +181,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I11 pages": lambda out: out.history.pages.thin.append("1 of 3 voters"),
     "I12 liveness": lambda out: out.closed_in_s.update({KEY: 40.0}),
     "I13 limits": lambda out: out.limits.append("too many files"),
+    "I17 racks": lambda out: out.crowded.append("three voters in one rack"),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
     "I16 older": lambda out: swap_final(out, 6, version=0),
     "no bugs": nothing_read,

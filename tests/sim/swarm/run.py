@@ -16,6 +16,7 @@ from tests.sim.swarm.judging import invariants
 from tests.sim.swarm.judging.aftermath import absences, limits_broken, misjudged, truths
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
+from tests.sim.swarm.judging.spreading import crowded
 from tests.sim.swarm.nemesis import Nemesis
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.world import vloop
@@ -54,6 +55,7 @@ async def _run(
     await nemesis.run(scenario.safety_s)
     settling = Settling(swarm)
     closed = await settling.run()
+    crowd = await crowded(swarm.hosts)
     final = {key: await swarm.results(key) for key in swarm.current.values()}
     replayed = await swarm.replay(settling.closed) if scenario.replay else []
     limits = limits_broken(swarm.hosts, system)
@@ -77,6 +79,7 @@ async def _run(
         bugs=[*bugs, *(f"{host.name}: {host.bug!r}" for host in swarm.hosts if host.bug is not None)],
         replayed=replayed,
         limits=limits,
+        crowded=crowd,
         lost=swarm.lost,
         silent=settling.silent,
         trace=swarm.network.trace,

@@ -31,6 +31,7 @@ from tests.sim.swarm.judging.keeping import (
 from tests.sim.swarm.judging.oracle import HostTruth, Truth, kept
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
+from tests.sim.swarm.judging.spreading import i17_voters_are_spread
 from tests.sim.swarm.judging.sums import i1_buckets_add_up
 from tests.sim.swarm.recovering import d4_old_voters_yield
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
@@ -385,6 +386,7 @@ ALL: dict[str, Invariant] = {
     "I14 replay": i14_replay_changes_nothing,
     "D-19 early": d19_early_rows_stay,
     "I16 older": i16_nothing_older_runs,
+    "I17 racks": i17_voters_are_spread,
     "no bugs": no_bugs,
 }
 

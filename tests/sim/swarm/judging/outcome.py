@@ -33,6 +33,7 @@ class Outcome:
         bugs: agents that ended for no fault of ours.
         replayed: what a replay of all messages changed.
         limits: what grew over its limit.
+        crowded: jobs whose voters could be in more racks.
         lost: jobs whose register has lost its majority for good, and how.
         silent: what was asked after the faults and not answered, of jobs that are not lost.
     """
@@ -51,6 +52,7 @@ class Outcome:
     bugs: list[str] = field(default_factory=list)
     replayed: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    crowded: list[str] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     trace: str = ""
