@@ -82,7 +82,7 @@ class Exploration:
     """Schedules of one statement.
 
     Args:
-        statement: a statement over one stream, without SESSION.
+        statement: a statement over one stream, without SESSION and SEALED.
         sample: lines of a log without a header.
         lookups: tables that the statement joins.
         python: whether its Python functions may run.
@@ -94,8 +94,8 @@ class Exploration:
     def __init__(
         self, statement: Statement, sample: Sequence[bytes], *, lookups: LookupSource | None, python: bool
     ) -> None:
-        if statement.has_sessions or len(statement.streams) > 1 or any(map(job_read, statement.streams)):
-            raise UsageError("only statements over one stream, without SESSION, can be explored")
+        if statement.spans_intervals or len(statement.streams) > 1 or any(map(job_read, statement.streams)):
+            raise UsageError("only statements over one stream, without SESSION and SEALED, can be explored")
         if not sample or len(sample) > LINES_MAX:
             raise UsageError(f"a sample has 1 to {LINES_MAX} lines, and this one has {len(sample)}")
         self._statement, self._sample = statement, list(sample)
