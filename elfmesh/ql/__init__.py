@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from elfmesh.ql.engine.query import Prepared
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.early import growing_columns, stable_columns
-    from elfmesh.ql.plan.fidelity_shape import FidelityShape, fidelity_shape
+    from elfmesh.ql.plan.fidelity_shape import FidelityShape
+    from elfmesh.ql.plan.relation import fidelity_shape
     from elfmesh.ql.plan.statement import (
         LOOKED_UP,
         SAME,
@@ -34,7 +35,8 @@ else:
             "engine.changes": "RESET compare same_records",
             "text.parsing": "declare expand parse parse_many",
             "engine.query": "Prepared",
-            "plan.fidelity_shape": "FidelityShape fidelity_shape",
+            "plan.fidelity_shape": "FidelityShape",
+            "plan.relation": "fidelity_shape",
             "engine.open_groups": "due_us left_out",
             "plan.early": "growing_columns stable_columns",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",

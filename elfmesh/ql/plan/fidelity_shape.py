@@ -1,27 +1,15 @@
 """How the shares of a statement's inputs that are inside become the share that its result represents.
 
-Owns the step from a relation to a shape. Each occurrence of a stream in the text is an input, so that a
-stream joined with itself is two. Paper: PPA III-A, Eq. 2 and 3.
+Owns shapes; `relation.py` makes them. It imports no SQL, because agents know shapes before they load it. Each
+occurrence of a stream in the text is an input. Paper: PPA III-A, Eq. 2 and 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
-
-from elfmesh.ql.plan.relation import (
-    Derived,
-    Exploded,
-    Framed,
-    JoinRelation,
-    Prefixed,
-    Ranked,
-    StatementPart,
-    Union,
-)
-from elfmesh.ql.plan.relation_base import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +64,3 @@ class FidelityShape:
 
 
 ONE_INPUT = FidelityShape("input", 0)
-
-
-def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> FidelityShape:
-    """Return the shape of a relation; the parts in `apart`, results of other jobs, are judged elsewhere."""
-    match relation:
-        case JoinRelation():
-            left = fidelity_shape(relation.left, apart)
-            # The right side of a join in the text is a Prefixed; totals that are joined to rows are not.
-            if not isinstance(relation.right, Prefixed):
-                return left
-            return FidelityShape("join", sources=(left, fidelity_shape(relation.right, apart)))
-        case Union():
-            sources = tuple(fidelity_shape(source, apart) for source in relation.sources)
-            return FidelityShape("union", sources=sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
-            return fidelity_shape(relation.source, apart)
-        case StatementPart():
-            return FidelityShape("whole" if relation.index in apart else "input", relation.index)
-    return ONE_INPUT

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from elfmesh.ql.expressions.nodes import Expr, Over
 from elfmesh.ql.plan.elements import Elements
+from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.statement import Statement
 
@@ -111,6 +112,25 @@ def made(at: int) -> str:
 
 ROW = "#row"
 """Field in the rows of `Framed`: the row that the frame belongs to."""
+
+
+def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> FidelityShape:
+    """Return the shape of a relation; the parts in `apart`, results of other jobs, are judged elsewhere."""
+    match relation:
+        case JoinRelation():
+            left = fidelity_shape(relation.left, apart)
+            # The right side of a join in the text is a Prefixed; totals that are joined to rows are not.
+            if not isinstance(relation.right, Prefixed):
+                return left
+            return FidelityShape("join", sources=(left, fidelity_shape(relation.right, apart)))
+        case Union():
+            sources = tuple(fidelity_shape(source, apart) for source in relation.sources)
+            return FidelityShape("union", sources=sources)
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
+            return fidelity_shape(relation.source, apart)
+        case StatementPart():
+            return FidelityShape("whole" if relation.index in apart else "input", relation.index)
+    return ONE_INPUT
 
 
 def rests_on(relation: Relation, parts: Collection[int]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elfmesh import ql
-from elfmesh.ql.plan.fidelity_shape import FidelityShape, fidelity_shape
+from elfmesh.ql.plan.fidelity_shape import FidelityShape
+from elfmesh.ql.plan.relation import fidelity_shape
 
 SHARES, WEIGHTS = (0.5, 0.8, 0.4), (10.0, 30.0, 60.0)
 """What is inside of the first, second and third input of a text, and their usual records."""
