@@ -28,7 +28,7 @@ from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.judging.oracle import HostTruth, Truth
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.recovering import YIELD_S, Recovery
-from tests.sim.swarm.scenario import NEW_DISK, Job, draw
+from tests.sim.swarm.scenario import NEW_DISK, Job, draw, sealed
 from tests.sim.swarm.workload import Written
 
 KEY: Incarnation = ("sim/ids", "1")
@@ -157,6 +157,19 @@ def two_generations(out: Outcome) -> None:
     recovery.rivals.append(0.1 + YIELD_S)
 
 
+def never_final(out: Outcome) -> None:
+    made, _ = record(5)
+    rows = table_to_ipc(pa.table({"id": [999], "n": [1]}))
+    out.history.early[KEY] = [(changed(made, state="EARLY", clean=False, counted=["h1"]), rows)]
+
+
+def of_no_seal(out: Outcome) -> None:
+    """Rows of partitions, none of which has a punctuation."""
+    out.truths[KEY] = replace(out.truths[KEY], job=sealed(JOB, "1"))
+    for index in (5, 6):
+        swap_final(out, index, start_us=index * 1_000_000, end_us=(index + 1) * 1_000_000)
+
+
 BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
@@ -168,6 +181,8 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I3 no silent gap": one_left_out,
     "I4 offsets": lambda out: frame(out, 1, counts={6: (0, 1, *ZEROS[1:])}),
     "I5 oracle": a_row_more,
+    "I5 partitions": of_no_seal,
+    "D-19 early": never_final,
     "I6 completeness": lambda out: swap(out, 5, agents_in=1),
     "I7 epochs": lambda out: swap_final(out, 6, epoch=0),
     "I7 remembered": lambda out: out.history.epochs["h1", b"j"].append((2.0, 0)),
