@@ -78,7 +78,8 @@ def _print(
         alive = [each for each in agents if each["status"] != "dead"]
         led = sum(each["master"] in lost for each in jobs)
         shown = ", ".join(lost[:4]) + (", ..." if len(lost) > 4 else "")
-        say(f"{case}: {len(lost)} of {len(agents)} agents ({shown}); they lead {led} jobs")
+        noun = "job" if led == 1 else "jobs"
+        say(f"{case}: {len(lost)} of {len(agents)} agents ({shown}); masters of {led} {noun}")
         if all(each["name"] in lost for each in alive):
             say("nothing remains")
     rows = []

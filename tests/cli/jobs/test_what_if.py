@@ -24,7 +24,7 @@ def fleet(backend: FakeBackend) -> FakeBackend:
 def test_a_lost_rack(api: str, fleet: FakeBackend) -> None:
     ran = elf("what-if", "--lose", "rack=r1", "--api", api)
     assert ran.exit_code == 0
-    assert "rack=r1: 2 of 6 agents (web1, web2); they lead 1 jobs" in ran.stderr + ran.stdout
+    assert "rack=r1: 2 of 6 agents (web1, web2); masters of 1 job" in ran.stderr + ran.stdout
     (row,) = [line for line in ran.stdout.splitlines() if line.startswith("shop/top")]
     assert row.split("  ") != []
     assert all(text in row for text in ("0.67", "4 of 6", "2 of 3", "after a change of masters"))
