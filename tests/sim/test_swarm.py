@@ -29,6 +29,9 @@ from tests.control.register.test_first_acceptors import (
 from tests.control.register.test_lost_votes import (
     test_a_voter_that_comes_back_stays_although_the_others_answer_before_it as comes_back,
 )
+from tests.control.register.test_members import (
+    test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
+)
 from tests.exhaustive import few
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
@@ -104,6 +107,8 @@ NOTICED_BY = {
     "decided-by-its-number": lost_first.test_what_went_up_before_a_roster_was_lost_is_counted_once,
     "number-of-its-epoch": number_lost,
     "one-number-at-a-time": second_number,
+    "voters-by-domain": far_voter,
+    "settled-when-the-terms-are-known": far_voter,
     "lowered-first": lost_first.test_a_number_that_starts_earlier_than_the_one_before_decides_from_there_on,
     "refused-again": lost_first.test_what_was_refused_goes_up_again_although_the_next_term_begins_behind_it,
     "outside-when-closed": lost_first.test_what_no_record_can_have_is_open_until_its_interval_is_closed,

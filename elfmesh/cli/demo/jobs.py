@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from elfmesh.cli.demo.check import Rows
 from elfmesh.cli.demo.view import clock
 
 MICRO_PROMOTION = """\
@@ -52,7 +51,7 @@ product as soon as its count has reached 10, before the window closes."""
 class DemoJob:
     """A job of the demo and its results by interval index; `reads` names the jobs whose results it reads.
 
-    `early` has the early rows by interval, if the job has EARLY.
+    `early` has the early lines by interval, if the job has EARLY.
     """
 
     name: str
@@ -60,7 +59,7 @@ class DemoJob:
     slide_us: int
     reads: tuple[str, ...] = ()
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
-    early: dict[int, Rows] = field(default_factory=dict)
+    early: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def state(self) -> str:

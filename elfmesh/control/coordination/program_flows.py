@@ -47,10 +47,15 @@ def _streams(
         root = f"{shown(program.name)} root"
         producer = (root, "final") if root in graph.by_name else None
         yield DataStream(f"{name} results", producer, (name, "results"), (sealed,), once=False, at=program.at)
+    if "early" in inputs:
+        root = f"{shown(program.name)} root"
+        paths = graph.by_name[root].paths if root in graph.by_name else ()
+        early = (root, "early") if any(path.target == "early" for path in paths) else None
+        yield DataStream(f"{name} early", early, (name, "early"), once=False, at=program.at)
     for each in inputs:
         if each in ("start", "timer", "route"):
             yield DataStream(f"{name} {each}", None, (name, each), once=each != "route", at=program.at)
-        elif each != "results":
+        elif each not in ("results", "early"):
             verb = "send_to:" if each == "recv" else each
             makers = [target for target in targets if target.startswith(verb)]
             producers: list[Port | None] = [(name, target) for target in makers]

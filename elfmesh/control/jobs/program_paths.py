@@ -23,6 +23,7 @@ CALLBACKS = {
     "on_master": "start",
     "on_timer": "timer",
     "on_result": "results",
+    "on_early": "early",
     "on_recv": "recv",
     "on_multicast": "multicast",
     "on_route": "route",

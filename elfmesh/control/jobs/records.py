@@ -232,8 +232,10 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
         interval["since"] = None if record.since <= FIRST else record.since
     head = {"job": record.job, "interval": interval, "state": record.state, "rev": record.rev}
     if record.state == "EARLY":
-        early = {"version": record.version, "growing": list(record.growing), "rows": rows_to_json(table)}
-        return head | {"agents": agents | {"from": list(record.counted)}} | early
+        about = {"version": record.version, "epoch": record.epoch, "growing": list(record.growing)}
+        return (
+            head | {"agents": agents | {"from": list(record.counted)}} | about | {"rows": rows_to_json(table)}
+        )
     return {
         **head,
         "completeness": record.completeness,

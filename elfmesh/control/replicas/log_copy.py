@@ -72,6 +72,7 @@ class LogCopy:
         self._tokens: dict[int, None] = {}
         self._alarm = Alarm(context, self._late)
         self._tries = 0
+        self._upto: int | None = None
         self._sources: list[Contact] = []
         self._done: list[Callable[[], None]] = []
         self._taking = False
@@ -119,8 +120,14 @@ class LogCopy:
     def reaches(self, index: int | None) -> bool:
         return index is None or (self.latest is not None and self.latest >= index)
 
-    def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
-        """Fetch all records after `latest`; `done` is called when there are no more, or no answer."""
+    def complete(
+        self, source: Contact, done: Callable[[], None] | None = None, upto: int | None = None
+    ) -> None:
+        """Fetch all records after `latest`; `done` is called when there are no more, or no answer.
+
+        If every caller names the same record `upto`, the other sources are not waited for once it is here.
+        """
+        self._upto = upto if not self.fetching or self._upto == upto else None
         if done is not None:
             self._done.append(done)
         if all(known.id != source.id for known in self._sources):
@@ -146,9 +153,9 @@ class LogCopy:
                 pause = 0.0 if self.reaches(index) else NEXT_SOURCE_S
                 self._context.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
 
-            self.complete(first, fetched)
+            self.complete(first, fetched, index)
             for other in others:
-                self.complete(other)
+                self.complete(other, upto=index)
 
     def _ask(self) -> None:
         self._sources.sort(key=lambda source: self._context.is_gone(source.id))
@@ -199,7 +206,7 @@ class LogCopy:
         known = [source for source in self._sources if source.id == sender.id]
         others = [source for source in self._sources if source.id != sender.id]
         self._sources = others if page.done or self.latest == before else known + others
-        if self._sources:
+        if self._sources and (self._upto is None or not self.reaches(self._upto)):
             self._ask()
         else:
             self._finish()

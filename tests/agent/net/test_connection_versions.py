@@ -102,6 +102,7 @@ def test_the_first_version_reads_our_hello_and_we_read_its() -> None:
     assert read.agree(OLDEST, PROTOCOL) == 1
     ours = Connection.HELLO_CODEC.encode(Hello("elf", read.contact, 7, OLDEST, PROTOCOL))
     reported = msgspec.msgpack.decode(ours[8:])
+    reported["contact"] = reported["contact"][: len(contact)]  # it ignores what a list has besides
     assert {key: reported[key] for key in first} == first
 
 

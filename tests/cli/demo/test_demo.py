@@ -35,7 +35,7 @@ def test_every_interval_equals_one_process_and_nothing_is_left_behind(tmp_path: 
     assert "shop/sale_prediction" in output
     assert output.count("EQUAL") == 5
     assert "s before its end: " in output
-    assert "0 of them are not final" in output
+    assert "rows were shown before their windows closed" in output
     assert output.endswith("demo: every interval EQUAL\n")
     assert left_over(tmp_path) == []
 

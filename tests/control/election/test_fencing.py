@@ -12,6 +12,7 @@ from elfmesh.control.election.fencing import Fencing
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol.fences import FENCES, By
+from elfmesh.control.protocol.messages_early import Early
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartRoot, TreeOrder
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Surrender, Verify
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
@@ -89,6 +90,7 @@ def by_term(epoch: int) -> list[Message]:
         ctl.Rate(JOB, epoch, 0, 1.0),
         Part(JOB, 0, 1, Segment(epoch, 0, 1, 2, b"\1")),
         KeptCopy(epoch, copy),
+        Early(JOB, "i", epoch, 1, 0, 0, 1, 7),
     ]
 
 

@@ -32,7 +32,7 @@ def test_a_record_names_a_bounded_number_of_rows() -> None:
 def test_the_json_of_a_line_and_of_a_record_that_is_not_clean() -> None:
     rows = pa.table({"k": ["a"], "n": [3]})
     line = ResultRecord(
-        job="a/b", index=7, state="EARLY", rev=2, counted=["web1"], growing=["n"], agents_in=1
+        job="a/b", index=7, state="EARLY", rev=2, epoch=4, counted=["web1"], growing=["n"], agents_in=1
     )
     assert to_json(line, rows) == {
         "job": "a/b",
@@ -41,6 +41,7 @@ def test_the_json_of_a_line_and_of_a_record_that_is_not_clean() -> None:
         "rev": 2,
         "agents": {"in": 1, "expected": 1, "from": ["web1"]},
         "version": 1,
+        "epoch": 4,
         "growing": ["n"],
         "rows": [{"k": "a", "n": 3}],
     }

@@ -36,8 +36,8 @@ OTHER = TEXT.replace("GROUP BY", "WHERE product <> 'apple' GROUP BY")
 VARIES = re.compile(
     rb'(?P<id>[0-9a-f]{16,})|(?P<epoch>"epoch":)\d+|(?P<time>[-\d]+\.\d{2,}(?=[,}]))|(?P<for>for )\d+(?= s:)'
 )
-NOT_RECORDED = {"rows", "arrow"}
-"""Verbs whose replies are pages of rows."""
+NOT_RECORDED = {"rows", "arrow", "forget"}
+"""Verbs whose replies are pages of rows, or that change what an agent remembers."""
 FACTS: dict[str, dict[str, Any]] = {
     "agent": {"incarnation": 1, "version": "1.0", "skew_seconds": None, "job_costs": {}, "load": {"jobs": 1}},
     "trees": {

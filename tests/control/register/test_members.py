@@ -211,6 +211,7 @@ def joint_with_a_far_voter() -> Racks:
 
 def test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows() -> None:
     rig = joint_with_a_far_voter()
+    assert rig.counting, "the voter is settled at once"
     near, counted = rig.counting[0]
     assert near == (ME, *CROWDED)
     assert len(rig.changes) == 1

@@ -48,6 +48,20 @@ def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait()
     assert not copy.fetching
 
 
+def test_a_copy_that_reaches_the_record_it_needs_does_not_wait_for_a_silent_source() -> None:
+    """The silent one is often the master before, whose death is why the copy is completed."""
+    own_registers = context()
+    copy = LogCopy(own_registers, JOB, "i", None, lambda: ())
+    done: list[str] = []
+    copy.reach(2, (A, B), lambda: done.append("there"), lambda: True)
+    run(own_registers, FETCH_S[0])
+    *_, last = (effect for effect in own_registers.out if isinstance(effect, Send))
+    assert isinstance(last.message, Fetch)
+    copy.on_page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
+    run(own_registers, FETCH_S[0] + 0.1)
+    assert (done, copy.fetching) == (["there"], False)
+
+
 def test_terms_of_the_roster_in_force_are_taken_under_a_newer_epoch() -> None:
     """Who has only heard of a new master would stay behind for ever."""
     own_registers = context()

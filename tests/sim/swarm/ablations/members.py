@@ -31,7 +31,7 @@ ELSEWHERE = {
     "annulled-corrections": LOST,
     "annulled-below-the-first": LOST,
     "one-number-at-a-time": "tests/control/master/test_members.py",
-    "voters-by-domain": "tests/sim/test_failover.py",
+    "voters-by-domain": "tests/control/register/test_members.py",
     "settled-when-the-terms-are-known": "tests/control/register/test_members.py",
 }
 """Stories that are too rare for seeds: a roster is lost, or a version is taken back, while a member joins."""
