@@ -351,8 +351,11 @@ class Swarm:
 
 
 def _is_next(before: Published, after: Published, index: int) -> bool:
-    """Whether a record is of the time that has passed since: behind all others, and of no record at all."""
+    """Whether a record is of the time that has passed since: behind all others, and of no record at all.
+
+    It has rows if partitions have ended because they had no record for their duration.
+    """
     if index in before or index <= max(before, default=index):
         return False
     record, rows = after[index]
-    return not rows and not any(record.counts.values())
+    return (not rows or record.state == "FINAL_PARTIAL") and not any(record.counts.values())

@@ -6,7 +6,7 @@ partition is a key; its punctuations are the records with a large value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from elfmesh.control.jobs.records import CONTRIBUTED, FIRST, LATE, ResultRecord
@@ -59,15 +59,21 @@ class _Walk:
                     one.ids.append(line.id)
         return late
 
-    def close(self, end_us: int, expected: int) -> tuple[list[int], float]:
-        """Return the records of the partitions that end, and the least completeness of these."""
+    def close(self, end_us: int, expected: Collection[str]) -> tuple[list[int], float]:
+        """Return the records of the partitions that end, and the least completeness of these.
+
+        Args:
+            end_us: end of the interval.
+            expected: names of the members; of ALL, only their seals count.
+        """
         job, ids, share = self.truth.job, list[int](), 1.0
         for key, one in sorted(self.open.items()):
-            needed = expected if job.sealed == "ALL" else int(job.sealed)
-            is_sealed = len(one.sealed_by) >= needed
+            sealed_by = one.sealed_by & set(expected) if job.sealed == "ALL" else one.sealed_by
+            needed = len(expected) if job.sealed == "ALL" else int(job.sealed)
+            is_sealed = len(sealed_by) >= needed
             if not is_sealed and end_us - one.last_us < job.after_us:
                 continue
-            share = min(share, one.share, 1.0 if is_sealed else len(one.sealed_by) / needed)
+            share = min(share, one.share, 1.0 if is_sealed else len(sealed_by) / needed)
             ids += one.ids
             self.ended[key] = end_us + job.after_us
             del self.open[key]
@@ -110,7 +116,7 @@ def _walked(
         late = walk.read(record.start_us, share, lines)
         if record.state == "SKIPPED":
             continue
-        ids, least = walk.close(record.end_us, len(roster))
+        ids, least = walk.close(record.end_us, roster)
         where, found = f"{key[0]} {record.index}", sorted(row["id"] for row in table(rows))
         if found != ids:
             yield f"{where}: found {found}, expected {ids} of the partitions that end"

@@ -33,8 +33,10 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
             for name, host in truth.hosts.items()
         }
         found = Counter({name: sum(record.counts[name] for record, _ in published) for name in READ})
-        # Who has left, or is lost with its disk, may have had more than it could contribute.
-        least = sum(len(each) for name, each in lines.items() if name in out.there)
+        # Who has left, or is lost with its disk, may have had more than it could contribute; what a newcomer
+        # had before is counted in its first interval.
+        there = {name for name in out.there if name in lines and truth.hosts[name].start < closed}
+        least = sum(len(lines[name]) for name in there)
         most = sum(len(each) for each in lines.values())
         if pending_corrections := out.pending_corrections[key]:
             yield f"{key[0]}: in no record, though all contribute again: {pending_corrections}"
