@@ -4,8 +4,8 @@ Plain functions for a thread, with the states between the calls. Owns the merge 
 control plane decides which messages count, and keeps the rows.
 
 Invariants: of the states that a member has sent of a group, the newest (boot, number) counts. A group makes a
-row once in an epoch. A row is made of states that are all part of the window, so that a missing state delays
-it and never makes it wrong.
+row once in an epoch, unless more than `JOBS_MAX` jobs have states here. A row is made of states that are all
+part of the window, so that a missing state delays it and never makes it wrong.
 
 Paper: Blazes III; threshold queries over local values: Cormode et al., SIGMOD 2006.
 """

@@ -1,6 +1,6 @@
-"""Windows of ten minutes, and agents that die for good inside them: every record states who is missing.
+"""Windows of ten minutes, and agents that die for good inside them: every record names the missing agents.
 
-`make test` takes windows of two minutes, and evicts a member one minute after its death.
+`make test` uses windows of two minutes, and the master evicts a member one minute after its death.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ def parameters(kind: type[Fields], query: Mapping[str, str]) -> dict[str, Any]:
                 if get_origin(field.type) is Literal:
                     what = " or ".join(filter(None, get_args(field.type)))
                 raise UsageError(f"{field.encode_name}={text!r} is not {what}") from None
+        if value is msgspec.NODEFAULT:
+            raise UsageError(f"the parameter {field.encode_name} is missing")
         if field.name == "wait" and value is not None:
             try:
                 value = seconds(value, WAIT_S_MAX)

@@ -19,18 +19,20 @@ def forget_command(agents: tuple[str, ...], api: str | None) -> None:
     A dead agent stays listed for seven days, and `elf status` exits with 1 meanwhile. Forget an agent whose
     host does not return. Jobs do not change: they have excluded it five minutes after its death. If it does
     return, it is listed again. An agent that is down now does not forget; repeat the command when it is back.
-    Example: elf forget web3
+    A living agent of the same name stays listed. Example: elf forget web3
     """
     client = Client(api)
     for agent in agents:
         rows = client.ask("agents")["agents"]
         same = [row for row in rows if agent in {row["name"], row["id"]}]
-        dead = [row["name"] for row in rows if row["status"] == "dead"]
-        if any(row["status"] != "dead" for row in same):
+        dead = [row for row in rows if row["status"] == "dead"]
+        found = [row["id"] for row in same if row["status"] == "dead"]
+        if same and not found:
             hint = "`elf leave` makes an agent leave; stop it first to forget it."
             raise RuntimeFailure(f"{printable(agent)} is alive", hint=hint)
-        if not same:
-            hint = suggest(agent, dead) or "`elf get agents` lists the dead agents."
+        if not found:
+            hint = suggest(agent, [row["name"] for row in dead]) or "`elf get agents` lists the dead agents."
             raise RuntimeFailure(f"no dead agent is called {printable(agent)}", hint=hint)
-        client.forget(agent)
+        for each in found:  # by id, because an agent without a job in common knows it by its address
+            client.forget(each)
         say(f"{printable(agent)} is forgotten")

@@ -18,7 +18,7 @@ else:
     pa = lazy_module("pyarrow")
 
 WITHDRAWN_MAX = 1000
-"""Maximum number of withdrawn rows that a record names."""
+"""Maximum number of withdrawn rows that a record names; beyond it, readers have to compare rows (D-19)."""
 
 
 def withdrawn_rows(

@@ -1,8 +1,8 @@
 """Plans part by part (PPA IV-C3, Algorithm 5).
 
-Deviations: a part gets what is left of the budget, where the paper's R_i is undefined; a step adds one task
-or one candidate, because Algorithm 4 as printed would spend all of it in the first full part; what a step
-costs is what it adds. Below one replica for each operator the plan is empty, as printed.
+Deviations: a part may use the rest of the budget, because the paper does not define R_i. A step adds one task
+or one candidate, because Algorithm 4 as printed would spend the budget in the first full part. The cost of a
+step is the number of tasks that it adds. Below one replica for each operator the plan is empty, as printed.
 """
 
 from __future__ import annotations

@@ -87,8 +87,11 @@ class DeadAgents:
             self.gone(agent)
         return [_row(each) for each in reversed(self._dead.values())]
 
-    def forget(self, agent: str) -> list[DeadAgentRow]:
-        """Remove the dead agents of a name or an id, as an operator demands; returns their rows."""
+    def forget(self, agent: str | None) -> list[DeadAgentRow]:
+        """Remove the dead agents of a name or an id, as an operator demands; returns their rows.
+
+        Agents may know one agent by different names, but by one id.
+        """
         found = [row for row in self.rows() if agent in {row.name, row.id}]
         for row in found:
             self.gone(bytes.fromhex(row.id))

@@ -146,8 +146,7 @@ def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAge
 
 def forget(parts: RequestParts, body: dict[str, Any]) -> list[ForgottenAgent]:
     return [
-        ForgottenAgent(parts.context.name, row.name, row.id)
-        for row in parts.dead.forget(str(body.get("agent")))
+        ForgottenAgent(parts.context.name, row.name, row.id) for row in parts.dead.forget(body.get("agent"))
     ]
 
 

@@ -43,7 +43,10 @@ class Scope(StrEnum):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The parameters of a route. None: the request does not contain the parameter."""
+    """The parameters of a route. None: the request does not contain the parameter.
+
+    A request must contain a parameter without a default.
+    """
 
 
 class Offsets(Fields, frozen=True):
@@ -100,10 +103,10 @@ class Interval(Fields, frozen=True):
     interval: int | None = None
 
 
-class Forget(Fields, frozen=True, kw_only=True):
+class Forget(Fields, frozen=True):
     """`agent`: the name or the id of a dead agent."""
 
-    agent: str | None = None
+    agent: str
 
 
 class Recover(Fields, frozen=True):

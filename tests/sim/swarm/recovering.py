@@ -231,7 +231,7 @@ async def adopt_late(swarm: Any, wait_s: float) -> None:
 
 
 def d4_old_voters_yield(out: Outcome) -> Iterator[str]:
-    """Once all can reach each other, one generation is led, and readers are told of one incarnation."""
+    """Once all can reach each other, one generation is led, and readers get one incarnation."""
     for recovery in out.history.clients.recoveries:
         yield from recovery.mixed[:3]
         for what, times in (("led", recovery.rivals), ("read as the present one", recovery.old)):

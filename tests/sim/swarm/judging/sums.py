@@ -33,8 +33,8 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
             for name, host in truth.hosts.items()
         }
         found = Counter({name: sum(record.counts[name] for record, _ in published) for name in READ})
-        # Who has left, or is lost with its disk, may have had more than it could contribute; what a newcomer
-        # had before is counted in its first interval.
+        # An agent that has left, or is lost with its disk, may not have contributed all that it had. An agent
+        # that has joined counts its earlier records in its first interval.
         there = {name for name in out.there if name in lines and truth.hosts[name].start < closed}
         least = sum(len(lines[name]) for name in there)
         most = sum(len(each) for each in lines.values())
