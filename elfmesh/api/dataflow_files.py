@@ -74,7 +74,7 @@ def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
     """Read files and directories; without `mixed`, they are all annotations, or none is.
 
     Raises:
-        DataError: an annotation file or a program is wrong.
+        DataError: an annotation file or a program is wrong, or a file has more than TEXT_BYTES_MAX bytes.
         QueryError: a text is wrong.
         RuntimeFailure: a file cannot be read.
         ConfigError: a configuration has a wrong sink.
@@ -116,15 +116,22 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _is_program(path: Path) -> bool:
-    return path.is_file() and b"elfmesh" in _bytes(str(path))[: SOURCE_BYTES_MAX + 1]
+    return path.is_file() and b"elfmesh" in _read(str(path), SOURCE_BYTES_MAX + 1)
+
+
+def _read(path: str, size: int) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=path, hint="Check the path.") from None
 
 
 def _bytes(path: str) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(TEXT_BYTES_MAX)
-    except OSError as error:
-        raise RuntimeFailure(error.strerror or str(error), where=path, hint="Check the path.") from None
+    data = _read(path, TEXT_BYTES_MAX + 1)
+    if len(data) > TEXT_BYTES_MAX:
+        raise DataError(f"the file has more than {TEXT_BYTES_MAX} bytes", where=path)
+    return data
 
 
 def _text(data: bytes, path: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.api import dataflow_files
 from elfmesh.api.dataflow_files import read_files
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
 
@@ -38,6 +39,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_files([str(tmp_path / "f.elfql")])
     with pytest.raises(RuntimeFailure):
         read_files([str(tmp_path / "none.elfql")])
+
+
+def test_a_text_above_the_limit_is_refused_and_not_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.elfql"
+    path.write_text(f"{JOB};\n{JOB.replace('a.b', 'a.c')}")
+    monkeypatch.setattr(dataflow_files, "TEXT_BYTES_MAX", len(JOB) + 1)
+    with pytest.raises(DataError, match="more than"):
+        read_files([str(path)])
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError):
         read_files([str(tmp_path / "empty")])

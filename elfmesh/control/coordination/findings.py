@@ -68,7 +68,7 @@ _EDGES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """LintFinding; `allowed` is the reason of the comment that allows it, or nothing."""
+    """Finding at a place; `allowed` is the reason of the comment that allows it, or nothing."""
 
     code: str
     at: Place

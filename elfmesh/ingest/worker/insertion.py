@@ -23,7 +23,7 @@ from elfmesh.ingest.parsers.base import sample
 from elfmesh.ql import Prepared, Query, TableSpec
 from elfmesh.ql.engine.block import BlockRows
 
-JobIsolation = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 
 
 def insert(
@@ -60,7 +60,7 @@ def insert(
     return done, first.passed - prepared.passed
 
 
-def batches_of(prepared: Prepared, pane: int | None = None) -> dict[str, tuple[JobIsolation, pa.RecordBatch]]:
+def batches_of(prepared: Prepared, pane: int | None = None) -> dict[str, tuple[Ints, pa.RecordBatch]]:
     """Return each table's rows with their panes: all in pane 0 without a window, or in the given one."""
     batches = {}
     for name, rows in prepared.tables.items():
@@ -70,7 +70,7 @@ def batches_of(prepared: Prepared, pane: int | None = None) -> dict[str, tuple[J
     return batches
 
 
-def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> JobIsolation:
+def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> Ints:
     found: set[int] = set()
     for table in tables:
         rows = prepared.tables.get(table.name)

@@ -142,7 +142,8 @@ def _of_call(call: Call, args: list[Course]) -> Course:
             grows = of.whole and call.name == "*" and scale >= 1
             return replace(of, whole=grows, least=None if of.least is None else min(of.least, 0))
         case name if name in _ROUNDED and counts:
-            return Course(first.direction, counts=True)
+            fixed = all(each.direction is Direction.CONSTANT for each in args[1:])
+            return Course(first.direction, counts=True) if fixed else UNKNOWN
         case "coalesce" | "nvl" | "ifnull" if len(args) == 2 and isinstance(call.args[1], Literal):
             rest = args[1].least
             fits = first.least is not None and rest is not None and rest <= first.least

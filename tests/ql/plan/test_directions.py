@@ -91,6 +91,17 @@ def test_a_condition_that_rises_never_becomes_false_again() -> None:
             held = there
 
 
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [("round(count(*), -1)", True), ("round(5.55, count(*))", False), ("floor(count(*))", True)],
+)
+def test_a_rounded_value_has_a_direction_if_the_places_are_constant(value: str, known: bool) -> None:
+    statement = parse(f"{HEAD}{value} > 1")
+    assert statement.plan.having is not None
+    found = course(statement.plan.having, statement).direction
+    assert found is (Direction.RISING if known else Direction.UNKNOWN)
+
+
 def test_an_approximate_count_decides_on_registers_alone() -> None:
     statement = parse(f"{HEAD}approx_count_distinct(x) > 3")
     condition = early_having(statement)
