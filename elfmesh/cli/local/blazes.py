@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 EXIT_ABOVE = 1
 
+python_option = click.option(
+    "--python", is_flag=True,
+    help="Try the Python functions of the texts, which you trust: the command runs them.",
+)  # fmt: skip
+
 
 @click.command("blazes")
 @click.argument("paths", nargs=-1, metavar="PATH...")
@@ -53,10 +58,7 @@ EXIT_ABOVE = 1
     "--baseline", metavar="FILE",
     help="Exit with 1 if a label is worse than in FILE, an earlier output of -o json.",
 )  # fmt: skip
-@click.option(
-    "--python", is_flag=True,
-    help="Try the Python functions of the texts, which you trust: the command runs them.",
-)  # fmt: skip
+@python_option
 @click.option(
     "--explore", is_flag=True,
     help="Run each statement over --sample under several schedules, and print two whose rows differ.",

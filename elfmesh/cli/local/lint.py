@@ -6,7 +6,7 @@ import json
 
 import click
 
-from elfmesh.cli.local.blazes import trial_of
+from elfmesh.cli.local.blazes import python_option, trial_of
 from elfmesh.text import printable
 
 EXIT_FOUND = 1
@@ -22,10 +22,7 @@ EXIT_FOUND = 1
     "--level", type=click.Choice(("info", "warning", "error")), default="warning", show_default=True,
     help="Exit with 1 if a finding has this level or a higher one.",
 )  # fmt: skip
-@click.option(
-    "--python", is_flag=True,
-    help="Try the Python functions of the texts, which you trust: the command runs them.",
-)  # fmt: skip
+@python_option
 def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool) -> int:
     """Find what makes outputs differ between runs, readers or replicas, without running them.
 
