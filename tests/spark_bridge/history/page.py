@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.e2e.jobs.peers_jobs import left_out
+from tests.e2e.jobs import peers_jobs
+from tests.spark_bridge.history import test_reference
 from tests.spark_bridge.history.engines import AGENTS, ENGINES, FAILING, PASSED, REPORTED
 from tests.spark_bridge.history.test_peers import cases
 
@@ -28,9 +29,12 @@ Outcomes = Mapping[str, Mapping[str, str]]
 """Per engine what became of each query."""
 
 
-def peers_left_out() -> dict[str, str]:
-    """Cases that four agents are not asked, with the reason."""
-    named = {case.name: left_out(case, text) for case, text in cases()}
+def left_out(suite: str) -> dict[str, str]:
+    """The queries of a suite that four agents are not asked, with the reason."""
+    if suite == "peers":
+        named = {case.name: peers_jobs.left_out(case, text) for case, text in cases()}
+    else:
+        named = {name: test_reference.left_out(text) for name, text in test_reference.statements().items()}
     return {name: why for name, why in named.items() if why}
 
 
@@ -74,11 +78,11 @@ def table(suites: Mapping[str, Outcomes]) -> str:
 
 
 def _why(suite: str, engine: str, name: str) -> str:
-    asked = "" if (suite, engine) != ("peers", AGENTS) else peers_left_out().get(name, "")
+    asked = left_out(suite).get(name, "") if engine == AGENTS else ""
     return asked or f"{FAILING}: {name} was not asked"
 
 
-def expected(suite: str, names: set[str], on_agents: set[str]) -> dict[str, dict[str, str]]:
+def expected(names: set[str], on_agents: set[str]) -> dict[str, dict[str, str]]:
     """The outcomes of a suite where every query passes that is asked."""
     return {engine: dict.fromkeys(on_agents if engine == AGENTS else names, PASSED) for engine in ENGINES}
 

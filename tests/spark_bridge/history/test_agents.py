@@ -40,7 +40,7 @@ from tests.spark_bridge.history.engines import (
     note,
     sample,
 )
-from tests.spark_bridge.history.test_reference import QUERIES
+from tests.spark_bridge.history.test_reference import QUERIES, left_out
 from tests.spark_tests import EVERYTHING, all_of_spark, long_spark
 
 pytestmark = [pytest.mark.slow]
@@ -70,8 +70,7 @@ def jobs() -> dict[str, str]:
                 renamed[statement.job.qualified.replace("/", ".")] = name
             found[name.replace(".", "/")] = as_job(statement, name, renamed)
     beside = next(name for name, text in found.items() if "JOIN LATEST" in text)
-    # The sample seals no partition, so that all of them end with the input, which a fleet does not have.
-    found = {name: text for name, text in found.items() if "SEALED(" not in text}
+    found = {name: text for name, text in found.items() if not left_out(text)}
     plain = [name for name in found if EVERYTHING or "LANGUAGE PYTHON" not in found[name]]
     wanted = {*sample(plain, 8), top(found), beside}
     wanted |= {each for name in wanted for each in reads(found[name])}

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.ql import parse_many
 from tests.compat.cases import NO_DATA, PEERS
-from tests.spark_bridge.history import page, test_peers
-from tests.spark_bridge.history.test_reference import QUERIES
+from tests.spark_bridge.history import page, test_peers, test_reference
 
 
 @pytest.mark.skipif(not PEERS.is_dir(), reason=NO_DATA)
 def test_the_table_is_of_all_queries_and_none_fails() -> None:
-    statements = {f"q{at}_{n}" for at, text in enumerate(QUERIES) for n in range(len(parse_many(text)))}
-    cases = {case.name for case, _ in test_peers.cases()}
-    wanted = {
-        "reference": page.expected("reference", statements, statements),
-        "peers": page.expected("peers", cases, cases - set(page.peers_left_out())),
+    names = {
+        "reference": set(test_reference.statements()),
+        "peers": {case.name for case, _ in test_peers.cases()},
     }
+    wanted = {suite: page.expected(each, each - set(page.left_out(suite))) for suite, each in names.items()}
     assert page.written(page.PAGE.read_text()) == page.table(wanted)
 
 
 def test_what_fails_is_in_the_table_by_name() -> None:
-    outcomes = page.expected("reference", {"q0_0", "q2_0"}, {"q0_0"})
+    outcomes = page.expected({"q0_0", "q2_0"}, {"q0_0"})
     outcomes["Spark"]["q0_0"] = "failing"
     shown = page.table({"reference": outcomes})
     assert "| 2 | 2 passed | 2 passed | 1 passed, 1 not run | 1 passed, 1 failing |" in shown

@@ -27,6 +27,19 @@ from tests.spark_tests import all_of_spark
 
 QUERIES = [text for text, _ in EXAMPLES]
 
+NO_SEAL = "no record of the sample seals a partition: the end of the input does, and a job has none"
+
+
+def statements() -> dict[str, str]:
+    """The text of each statement by its name in the table of docs/spark.md."""
+    texts = {f"q{at}": parse_many(text) for at, text in enumerate(QUERIES)}
+    return {f"{query}_{at}": one.text for query, found in texts.items() for at, one in enumerate(found)}
+
+
+def left_out(text: str) -> str:
+    """Why agents are not asked a statement; "": they are."""
+    return NO_SEAL if "SEALED(" in text else ""
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
