@@ -52,6 +52,23 @@ def job_row(context: Context, master: Master) -> JobRow:
     )
 
 
+def known_row(manifest: Manifest) -> JobRow:
+    """Return the row of a job that this agent knows and does not lead."""
+    return row_of(
+        manifest,
+        None,
+        state="known",
+        agents=0,
+        latest=None,
+        master="",
+        epoch=0,
+        result=None,
+        completeness=None,
+        missing=[],
+        held_for_seconds=None,
+    )
+
+
 def row_of(manifest: Manifest, plan: JobPlan | None, **state: Any) -> JobRow:
     """Return a row with what the manifest and the plan of the job say of it; without a plan, no stream."""
     return JobRow(

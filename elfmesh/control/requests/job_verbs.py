@@ -25,11 +25,11 @@ from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, St
 from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow, ForgottenAgent
 from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, Verification
 from elfmesh.control.requests.dead_agents import DeadAgents
-from elfmesh.control.requests.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.requests.describe import agent_row, description, job_row, known_row, stream_row
 from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.precondition import admits
 from elfmesh.control.requests.story import interval_of, own_steps
-from elfmesh.control.requests.verbs import HUNG_UP
+from elfmesh.control.requests.verbs import HUNG_UP, KNOWN
 from elfmesh.control.requests.version_handler import VersionHandler, status
 from elfmesh.control.requests.voting import health, voting
 from elfmesh.control.requests.why import explanation
@@ -138,6 +138,17 @@ def jobs(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
     return [row for row in rows + parts.no_majority.rows() if body.get("job") in (None, row.job)]
 
 
+def whose(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
+    """Return the jobs of one name that this agent leads, or only knows, because its master may be dead."""
+    rows = jobs(parts, body)
+    if rows or not body.get(KNOWN):
+        return rows
+    manifests = {job: replica.terms.manifest for job, replica in parts.leadership.replicas.items()}
+    manifests |= {job: member.manifest for job, member in parts.member_host.members.items()}
+    named = [each for _, each in sorted(manifests.items()) if each.qualified == body.get("job")]
+    return [known_row(manifest) for manifest in named if parts.leadership.leader(manifest.job_id)]
+
+
 def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
     found = health(parts.context, voting(parts.context, parts.leadership), [])
@@ -170,7 +181,7 @@ def steps(parts: RequestParts, body: dict[str, Any]) -> list[KeptSteps | Reporte
 
 ALL_HANDLERS: dict[str, AllHandler] = {
     "list": jobs,
-    "whose": jobs,
+    "whose": whose,
     "agents": agents,
     "forget": forget,
     "streams": streams,

@@ -23,7 +23,6 @@ from elfmesh import ids
 from elfmesh.control.answers import (
     AGAIN,
     BAD_REQUEST,
-    CONFLICT,
     NOT_FOUND,
     OK,
     UNAVAILABLE,
@@ -48,7 +47,8 @@ from elfmesh.control.protocol.replies_agents import (
     LeavingJob,
     VotesReport,
 )
-from elfmesh.control.requests.combined import answers_of_all, combine
+from elfmesh.control.requests.combined import combine
+from elfmesh.control.requests.job_search import JobSearch, Take
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
 from elfmesh.control.requests.submission import read_submission
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
@@ -76,9 +76,6 @@ LEAVE_WAIT_S = 3600.0
 
 OPEN_MAX = 1024
 """Maximum number of open requests of one agent; further ones are refused."""
-
-Take = Callable[[int, dict[str, Any], bytes], None]
-"""Takes an answer: its status, JSON object and data."""
 
 
 @dataclass(slots=True)
@@ -117,6 +114,7 @@ class Requests:
     def __init__(self, context: Context, member_host: MemberHost) -> None:
         self._context, self._member_host = context, member_host
         self._open: dict[int, _Open] = {}
+        self._search = JobSearch(context, self._ask_all, self._reply)
         self.voting: Callable[[], VotesReport] = lambda: VotesReport(None, [])
         self.dead: Callable[[], list[DeadAgentRow]] = list
         """Returns the dead agents that this agent knows."""
@@ -230,7 +228,16 @@ class Requests:
             message = Submit(manifest, me, token, dry_run, 0, update, first, seen)
             self._context.route(manifest.job_id, message)
 
-        self._ask(event.token, send, LOADING_S, seen=seen)
+        def ask(_: bytes, then: Take) -> None:
+            self._ask(event.token, send, LOADING_S, then, seen=seen)
+
+        def at_placement(status: int, body: dict[str, Any], payload: bytes) -> None:
+            if status == NOT_FOUND:  # an update
+                self._search.find(event.token, manifest.qualified, body, ask, manifest.job_id)
+            else:
+                self._reply(event.token, status, body, payload)
+
+        ask(manifest.job_id, at_placement)
 
     def _seen(self, event: ClientRequest) -> str | None:
         """Return the version that a client has seen, `LOOK` if it names none, None if it is malformed."""
@@ -264,7 +271,7 @@ class Requests:
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
             if status == NOT_FOUND or body.get("earlier"):
                 earlier = body if status == OK else None
-                self._ask_job(event, other, wait, lambda *answer: at_other(earlier, *answer))
+                self._ask_job(event, other, lambda *answer: at_other(earlier, *answer), wait=wait)
             else:
                 self._reply(event.token, status, body, payload)
 
@@ -276,18 +283,19 @@ class Requests:
             if status == NOT_FOUND and earlier is not None:
                 self._reply(event.token, OK, earlier)
             elif status == NOT_FOUND and not creator:
-                self._find(event, f"{namespace}/{name}", wait, body)
+                again = partial(self._ask_job, event, wait=wait)
+                self._search.find(event.token, f"{namespace}/{name}", body, again)
             else:
                 self._reply(event.token, status, body, payload)
 
         seen = self._seen(event)
         if seen is not None and (tag := read_seen(seen)) is not None:
-            self._ask_job(event, tag.job, wait, seen=seen)
+            self._ask_job(event, tag.job, wait=wait, seen=seen)
         elif seen is not None:
-            self._ask_job(event, home, wait, at_home)
+            self._ask_job(event, home, at_home, wait=wait)
 
     def _ask_job(
-        self, event: ClientRequest, job: bytes, wait: float, answered: Take | None = None, seen: str = LOOK
+        self, event: ClientRequest, job: bytes, answered: Take | None = None, *, wait: float, seen: str = LOOK
     ) -> None:
         def send(token: int, seen: str) -> None:
             body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
@@ -298,23 +306,6 @@ class Requests:
 
         waiting = self._ask(event.token, send, wait, answered, patient=VERBS[event.verb].patient, seen=seen)
         waiting.hung_up = hung_up if waiting.patient and wait > 0 else None
-
-    def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
-        def found(status: int, body: dict[str, Any], payload: bytes) -> None:
-            rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []
-            owners = [owner for owner, _ in rows]
-            if len(owners) == 1:
-                self._ask_job(event, bytes.fromhex(owners[0].id), wait)
-            elif owners:
-                creators = ", ".join(sorted(owner.creator for owner in owners))
-                text = error_body(
-                    f"several creators have a job {qualified}", hint=f"Name one: creator={creators}."
-                )
-                self._reply(event.token, CONFLICT, text)
-            else:
-                self._reply(event.token, NOT_FOUND, unknown)
-
-        self._ask_all(event.token, "whose", {"job": qualified}, found)
 
     def _ask_all(self, client: int, verb: str, body: dict[str, Any], answered: Take | None = None) -> None:
         def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:

@@ -23,6 +23,10 @@ from elfmesh.control.protocol.replies_changes import Applied, Deleted, Recovery,
 HUNG_UP = "hung_up"
 """Sent by the agent of a client, with the token of the client's request, when the client stops waiting."""
 
+KNOWN = "known"
+"""Field of `whose`: agents that know a living job without leading it answer too. Agents of wire version 1 do
+not send it, because they would take these rows for other creators' jobs."""
+
 
 class Need(StrEnum):
     """The role that a caller must have."""

@@ -16,7 +16,7 @@ from elfmesh.control.requests.handler import QUESTION_S
 from elfmesh.machine import Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import HOP_S, World
-from tests.control.member.support import TEXT, Agent
+from tests.control.member.support import TEXT, Agent, agent_id
 
 JOB = ids.job_id("shop/top", "local")
 
@@ -43,6 +43,23 @@ def test_a_job_of_another_creator_is_found_by_its_name() -> None:
     assert "ann, bob" in reply.body["hint"]
     named = world.ask(world[1], "describe", {"job": "shop/top", "creator": "bob"})
     assert named.body["creator"] == "bob"
+
+
+def test_a_newcomer_closest_to_a_job_without_a_master_does_not_answer_that_there_is_no_such_job() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.run(5.0)
+    least = ids.distance(world.closest(JOB)[0].me.id, JOB)
+    newcomer = next(number for number in range(4, 400) if ids.distance(agent_id(number), JOB) < least)
+    asker = next(agent for agent in world.living if agent is not world.master())
+    world.kill(world.master())
+    world.add(newcomer)
+    token = world.request(asker, "describe", {"job": "shop/top"})
+    missing = world.request(asker, "describe", {"job": "shop/none"})
+    world.run(20.0)
+    assert asker.replies[token].status == 200
+    assert asker.replies[missing].status == 404
 
 
 def test_a_long_poll_is_answered_by_the_record_it_waits_for() -> None:

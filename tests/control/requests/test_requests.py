@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import (
@@ -21,8 +18,6 @@ from elfmesh.control.answers import (
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll
-from elfmesh.control.protocol.replies import JobRow
-from elfmesh.control.requests.describe import row_of
 from elfmesh.control.requests.precondition import LOOK, REFUSED
 from elfmesh.control.requests.requests import (
     ASK_AGAIN_MAX_S,
@@ -33,7 +28,7 @@ from elfmesh.control.requests.requests import (
 )
 from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.machine import Send
-from tests.control.register.support import MANIFEST, A
+from tests.control.register.support import A
 from tests.control.requests.clients import CLIENT, Clients
 
 HOME, OTHER = ids.job_placements("shop/top", "local")
@@ -106,40 +101,6 @@ def test_a_job_that_its_placement_does_not_know_is_sought_at_the_other_one() -> 
     assert ask.job == OTHER
     rig.answer(ask, NOT_FOUND, {"error": "there is no such job"})
     assert rig.replies() == [(CLIENT, NOT_FOUND, {"error": "there is no such job: shop/top"})]
-
-
-def owner(job: bytes, creator: str) -> JobRow:
-    """The row of a job of this creator."""
-    manifest = replace(MANIFEST, job_id=job, creator=creator)
-    result: dict[str, Any] = {"result": None, "completeness": None, "missing": [], "held_for_seconds": None}
-    return row_of(manifest, None, state="running", agents=1, latest=None, master="agent-1", epoch=1, **result)
-
-
-def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
-    rig = Clients()
-    rig.answer(rig.about(), NOT_FOUND, {})
-    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
-    (whose,) = rig.routed()
-    assert isinstance(whose, AskAll)
-    assert (whose.verb, decode_body(whose.body)) == ("whose", {"job": "shop/top"})
-    rig.answer(whose, OK, {}, encode_json({"items": [owner(b"o" * 20, "ann")]}))
-    (ask,) = rig.routed()
-    assert isinstance(ask, Ask)
-    assert ask.job == b"o" * 20
-    rig.answer(ask, OK, {"creator": "ann"})
-    assert rig.replies() == [(CLIENT, OK, {"creator": "ann"})]
-
-
-@pytest.mark.parametrize(("creators", "status"), [([], NOT_FOUND), (["bob", "ann"], CONFLICT)])
-def test_a_name_that_no_creator_or_several_have_is_refused(creators: list[str], status: int) -> None:
-    rig = Clients()
-    rig.answer(rig.about(), NOT_FOUND, {})
-    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
-    owners = [owner(bytes([number]) * 20, each) for number, each in enumerate(creators)]
-    rig.answer(rig.routed()[0], OK, {}, encode_json({"items": owners}))
-    ((_, found, body),) = rig.replies()
-    assert found == status
-    assert not creators or "creator=ann, bob" in body["hint"]
 
 
 def test_a_deletion_that_was_carried_out_before_is_answered_unless_the_job_lives_elsewhere() -> None:

@@ -1,0 +1,93 @@
+"""Searches all agents for a job that the agents closest to its ids do not know.
+
+A job of another creator has an id that its name does not give. An agent that has just joined may be the
+closest to the id of a job, and it knows nothing of the job until a master has sent it the terms.
+
+Invariant: a client gets NOT_FOUND only if all agents have answered and none of them knows the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.control.answers import CONFLICT, NO_MASTER, NOT_FOUND, OK, UNAVAILABLE, error_body
+from elfmesh.control.context import Context
+from elfmesh.control.requests.combined import answers_of_all
+from elfmesh.control.requests.verbs import KNOWN
+
+SEARCH_S = 10.0
+"""Time for which a job without a master is searched for."""
+
+SEARCH_AGAIN_S = 0.5
+
+Take = Callable[[int, dict[str, Any], bytes], None]
+"""Takes an answer: its status, JSON object and data."""
+
+
+class JobSearch:
+    """Searches for the jobs of this agent's clients.
+
+    Args:
+        ask_all: sends a question of a client to all agents: client, verb, body, and what takes the answer.
+        reply: answers a client.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        ask_all: Callable[[int, str, dict[str, Any], Take], None],
+        reply: Callable[[int, int, dict[str, Any], bytes], None],
+    ) -> None:
+        self._context, self._ask_all, self._reply = context, ask_all, reply
+
+    def find(
+        self,
+        client: int,
+        qualified: str,
+        unknown: dict[str, Any],
+        ask: Callable[[bytes, Take], object],
+        only: bytes | None = None,
+    ) -> None:
+        """Search for a job, send the client's request to it, and answer the client.
+
+        Args:
+            client: the token of the request.
+            qualified: the job as namespace/name.
+            unknown: the answer if no agent knows the job.
+            ask: sends the client's request to the agent closest to a job's id.
+            only: the id of the job, if jobs of other creators do not matter.
+        """
+        until = self._context.now + SEARCH_S
+
+        def search() -> None:
+            self._ask_all(client, "whose", {"job": qualified, KNOWN: True}, found)
+
+        def found(status: int, body: dict[str, Any], payload: bytes) -> None:
+            rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []
+            owners = {row.id: row.creator for row, _ in rows if only is None or row.id == only.hex()}
+            counts = body.get("asked") or {}
+            if len(owners) == 1:
+                ask(bytes.fromhex(*owners), at_owner)
+            elif owners:
+                creators = ", ".join(sorted(owners.values()))
+                text, hint = f"several creators have a job {qualified}", f"Name one: creator={creators}."
+                self._reply(client, CONFLICT, error_body(text, hint=hint), b"")
+            elif status != OK:
+                self._reply(client, status, body, payload)
+            elif counts.get("answered", 0) < counts.get("expected", 0):
+                answered = f"{counts['answered']} of {counts['expected']} agents answer"
+                text = f"{answered}, and none of them knows {qualified}"
+                self._reply(client, UNAVAILABLE, error_body(text, hint="Ask again soon.", code=69), b"")
+            else:
+                self._reply(client, NOT_FOUND, unknown, b"")
+
+        def at_owner(status: int, body: dict[str, Any], payload: bytes) -> None:
+            if status != NOT_FOUND:
+                self._reply(client, status, body, payload)
+            elif self._context.now < until:
+                self._context.after(SEARCH_AGAIN_S, search)
+            else:
+                self._reply(client, UNAVAILABLE, error_body(NO_MASTER, code=69), b"")
+
+        search()

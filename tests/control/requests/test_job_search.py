@@ -1,0 +1,130 @@
+"""The search among all agents for a job that its placements do not know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.protocol.messages import Ask, AskAll, Submit
+from elfmesh.control.protocol.replies import JobRow
+from elfmesh.control.requests.describe import row_of
+from elfmesh.control.requests.job_search import SEARCH_AGAIN_S, SEARCH_S
+from elfmesh.control.requests.verbs import KNOWN
+from elfmesh.machine import Message
+from tests.control.register.support import MANIFEST, run
+from tests.control.requests.clients import CLIENT, Clients
+
+HOME, _ = ids.job_placements("shop/top", "local")
+
+
+def owner(job: bytes, creator: str) -> JobRow:
+    """The row of a job of this creator."""
+    manifest = replace(MANIFEST, job_id=job, creator=creator)
+    result: dict[str, Any] = {"result": None, "completeness": None, "missing": [], "held_for_seconds": None}
+    return row_of(manifest, None, state="running", agents=1, latest=None, master="agent-1", epoch=1, **result)
+
+
+def sought(rig: Clients) -> AskAll:
+    """The question to all agents about a job that both placements of its name do not know."""
+    rig.answer(rig.about(), NOT_FOUND, {})
+    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
+    (whose,) = rig.routed()
+    assert isinstance(whose, AskAll)
+    return whose
+
+
+def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
+    rig = Clients()
+    rig.answer(rig.about(), NOT_FOUND, {})
+    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
+    (whose,) = rig.routed()
+    assert isinstance(whose, AskAll)
+    assert (whose.verb, decode_body(whose.body)) == ("whose", {"job": "shop/top", KNOWN: True})
+    rig.answer(whose, OK, {}, encode_json({"items": [owner(b"o" * 20, "ann")]}))
+    (ask,) = rig.routed()
+    assert isinstance(ask, Ask)
+    assert ask.job == b"o" * 20
+    rig.answer(ask, OK, {"creator": "ann"})
+    assert rig.replies() == [(CLIENT, OK, {"creator": "ann"})]
+
+
+@pytest.mark.parametrize(("creators", "status"), [([], NOT_FOUND), (["bob", "ann"], CONFLICT)])
+def test_a_name_that_no_creator_or_several_have_is_refused(creators: list[str], status: int) -> None:
+    rig = Clients()
+    rig.answer(rig.about(), NOT_FOUND, {})
+    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"})
+    owners = [owner(bytes([number]) * 20, each) for number, each in enumerate(creators)]
+    rig.answer(rig.routed()[0], OK, {}, encode_json({"items": owners}))
+    ((_, found, body),) = rig.replies()
+    assert found == status
+    assert not creators or "creator=ann, bob" in body["hint"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (UNAVAILABLE, error_body("this part of the overlay is not ready", code=69)),
+        (OK, {"asked": {"answered": 3, "expected": 4}}),
+    ],
+)
+def test_a_job_is_unknown_only_if_all_agents_have_answered(status: int, body: dict[str, Any]) -> None:
+    rig = Clients()
+    rig.answer(sought(rig), status, body)
+    ((_, found, _),) = rig.replies()
+    assert found == UNAVAILABLE
+
+
+def test_a_job_that_an_agent_knows_is_asked_again_until_its_master_answers_or_the_job_is_unknown() -> None:
+    known = encode_json({"items": [owner(HOME, "local")]})
+    for last, data, expected in (
+        (OK, known, OK),
+        (NOT_FOUND, b"", NOT_FOUND),
+        (NOT_FOUND, known, UNAVAILABLE),
+    ):
+        rig = Clients()
+        whose: Message = sought(rig)
+        for _ in range(2):
+            rig.answer(whose, OK, {}, known + b"\n" + known)
+            rig.answer(rig.routed()[0], NOT_FOUND, {})
+            assert rig.replies() == []
+            (whose,) = rig.wait(rig.context.now + SEARCH_AGAIN_S)
+        if expected == UNAVAILABLE:
+            run(rig.context, SEARCH_S)
+            rig.routed()
+        rig.answer(whose, OK, {}, data)
+        for ask in rig.routed():
+            rig.answer(ask, last, {})
+        assert [status for _, status, _ in rig.replies()] == [expected]
+
+
+def update(rig: Clients) -> Submit:
+    """The submission of an update whose job the agent closest to its id does not know."""
+    text = "CREATE JOB shop.top EVERY '1 s' AS SELECT count(*) AS n FROM clicks"
+    (message,) = rig.ask("apply", text=text, update=True)
+    assert isinstance(message, Submit)
+    rig.answer(message, NOT_FOUND, {"error": "there is no such job: shop/top"})
+    return message
+
+
+def test_an_update_of_a_job_that_an_agent_knows_is_submitted_again() -> None:
+    rig = Clients()
+    manifest = update(rig).manifest
+    (whose,) = rig.routed()
+    rig.answer(whose, OK, {}, encode_json({"items": [owner(manifest.job_id, manifest.creator)]}))
+    (again,) = rig.routed()
+    assert isinstance(again, Submit)
+    rig.answer(again, OK, {"state": "updated"})
+    assert [status for _, status, _ in rig.replies()] == [OK]
+
+
+def test_an_update_of_another_creators_job_finds_no_job() -> None:
+    rig = Clients()
+    update(rig)
+    (whose,) = rig.routed()
+    rig.answer(whose, OK, {}, encode_json({"items": [owner(b"o" * 20, "ann")]}))
+    assert rig.replies() == [(CLIENT, NOT_FOUND, {"error": "there is no such job: shop/top"})]
