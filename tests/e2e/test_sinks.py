@@ -10,6 +10,8 @@ import pyarrow.dataset as ds
 from elfmesh.spark_bridge.joblog import JobLog
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic
+from tests.e2e.test_agents import append, close, records
+from tests.e2e.test_kafka_to_sinks import receiver
 from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB e2e.sunk AS SELECT k, count(*) AS n FROM log
@@ -143,3 +145,35 @@ def test_a_sink_that_is_behind_has_every_interval_from_before_an_update_of_every
         found = filed(tmp_path)
         assert not [each for each in first.items() if found[(*each[0], each[1])] != 1]
         assert agent.get("/v1/agent")["sinks"]["files"]["jobs"]["e2e/sunk"]["lost"] == 0
+
+
+HOT = """CREATE JOB e2e.hot EARLY '100 ms' AS SELECT k, count(*) AS n FROM log
+GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE), k HAVING count(*) >= 5"""
+
+
+def test_a_webhook_gets_early_rows_before_the_record_of_their_window(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet, receiver() as (port, kept):
+        path = tmp_path / "agent.toml"
+        path.write_text(f"""
+[sinks.calls]
+type = "webhook"
+jobs = ["e2e/*"]
+early = true
+url = "http://127.0.0.1:{port}/"
+allow = ["127.0.0.0/8"]
+""")
+        fleet.start(1, options=",format=json,idle=1 h", extra=["-c", str(path)])
+        fleet[0].apply(HOT)
+        append(fleet.log(0), records(300, 300))
+
+        def rows(state: str) -> dict[str, int]:
+            bodies = [body for body in kept.values() if body["state"] == state]
+            return {row["k"]: row["n"] for body in bodies for row in body["rows"]}
+
+        early = eventually(lambda: rows("EARLY"), what="early rows")
+        assert not rows("FINAL")
+        close(fleet, 900)
+        final = eventually(lambda: rows("FINAL"), what="the record")
+        early = rows("EARLY")
+        assert early.keys() <= final.keys()
+        assert all(early[k] <= final[k] for k in early)

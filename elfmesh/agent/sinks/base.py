@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from elfmesh.api.line_parts import OPEN_STATES
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, to_json
 from elfmesh.errors import RemoteError
 from elfmesh.lazy import lazy_module
@@ -64,7 +65,7 @@ class SinkItem:
 
     @property
     def terminal(self) -> bool:
-        return self.record.state != "TENTATIVE"
+        return self.record.state not in OPEN_STATES
 
     @property
     def order(self) -> tuple[int, int]:

@@ -50,6 +50,16 @@ class _Stored(_Common, frozen=True, kw_only=True):
     state: Literal["final", "all"] = "final"
 
 
+class _Pushed(_Stored, frozen=True, kw_only=True):
+    """Settings of sinks that send a message for every interval.
+
+    Attributes:
+        early: also the early rows of open windows, each once per epoch of the master.
+    """
+
+    early: bool = False
+
+
 class ParquetSink(_Stored, frozen=True, kw_only=True, tag="parquet"):
     """Writes Parquet files, one directory per job.
 
@@ -92,13 +102,14 @@ class PostgresSink(_Stored, frozen=True, kw_only=True, tag="postgres"):
     schema: str = "elf"
 
 
-class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
+class WebhookSink(_Pushed, frozen=True, kw_only=True, tag="webhook"):
     """Sends a POST request with JSON for every interval.
 
     Attributes:
         jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
         state: "final", or "all": also tentative results of open intervals, with a separate key for each
             revision.
+        early: also early rows of open windows, of jobs with EARLY.
         url: address that starts with http:// or https://.
         headers: headers of each request.
         allow: networks besides the public ones to which the name in `url` may resolve, such as "10.0.0.0/8".
@@ -124,13 +135,14 @@ class WebhookSink(_Stored, frozen=True, kw_only=True, tag="webhook"):
         return parse_size(self.body_max)
 
 
-class KafkaSink(_Stored, frozen=True, kw_only=True, tag="kafka"):
+class KafkaSink(_Pushed, frozen=True, kw_only=True, tag="kafka"):
     """Sends one keyed message per interval in a transaction with the position; needs the extra `kafka`.
 
     Attributes:
         jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
         state: "final", or "all": also tentative results of open intervals; each revision replaces the
             previous one.
+        early: also early rows of open windows, of jobs with EARLY.
         servers: brokers, HOST:PORT.
         topic: topic for all jobs of the sink; positions are in TOPIC.positions. Both must exist, or the
             brokers must create topics automatically.
@@ -159,6 +171,10 @@ def check_sink(name: str, sink: SinkConfig, source: str) -> None:
         raise ConfigError(f"{sink.path!r} is not an absolute path", where=f"{where}.path")
     if isinstance(sink, PostgresSink) and not _NAME.fullmatch(sink.schema):
         raise ConfigError(f"{sink.schema!r} is not a schema's name", where=f"{where}.schema")
+    if isinstance(sink, _Pushed) and sink.early and sink.state == "all":
+        text = "early rows and tentative results exclude each other"
+        hint = 'Leave out state = "all": final records replace early rows as well.'
+        raise ConfigError(text, where=f"{where}.early", hint=hint)
     if isinstance(sink, WebhookSink):
         _check_webhook(sink, where)
     if isinstance(sink, KafkaSink):

@@ -78,7 +78,7 @@ class Follower:
         sink: the sink.
         name: name of the sink.
         job: {"job": "namespace/name", "creator": ...}, as requests name it.
-        state: "final" or "all".
+        state: "final", "all" or "early", as requests for results name it.
         ask: sends a request to the control plane.
         keep: stores a refused record durably as a dead letter; raises StorageError.
         newest: whether a sink without a position starts with the newest record instead of the oldest.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh.agent.sinks.base import LogName, Sink, SinkItem
-from elfmesh.agent.sinks.config import PrometheusSink, SinkConfig
+from elfmesh.agent.sinks.config import KafkaSink, PrometheusSink, SinkConfig, WebhookSink
 from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.agent.sinks.follow import Follower
 from elfmesh.agent.sinks.metrics import Exposition
@@ -148,7 +148,9 @@ class Sinks:
         name, creator = job
         keep = partial(self._keep, each.letters)
         shown = isinstance(each.config, PrometheusSink)
-        state = "final" if isinstance(each.config, PrometheusSink) else each.config.state
+        state: str = "final" if isinstance(each.config, PrometheusSink) else each.config.state
+        if isinstance(each.config, WebhookSink | KafkaSink) and each.config.early:
+            state = "early"
         body = {"job": name, "creator": creator}
         follower = Follower(each.sink, each.name, body, state, self._ask, keep, newest=shown)
         task = asyncio.get_running_loop().create_task(follower.run())

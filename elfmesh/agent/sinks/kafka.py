@@ -3,6 +3,8 @@
   TOPIC              key "shop/top:INCARNATION:57", value as the webhook's; a revision has the same key
   TOPIC.positions    key "shop/top:INCARNATION", value {"next", "epoch"}; partition 0; may be compacted
 
+A line of early rows has the key of its interval, so that the final record replaces it in a compacted topic.
+
 All messages of a job go to one partition, in order. A consumer of committed messages gets each interval once;
 a compacted topic keeps the newest revision. The sink reads its positions after it has taken the transactional
 id, so that a replaced writer can commit nothing more. See guarantees D-5, D-17.

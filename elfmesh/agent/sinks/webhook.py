@@ -3,6 +3,9 @@
   POST URL    Idempotency-Key: "shop/top:INCARNATION:57:1"     the object that `elf results -o json` prints,
                                                               with "incarnation"; or {"job", "lost", ...}
 
+With `early = true` each line of early rows is a request of its own, with "early-EPOCH-REV" as the last part
+of its key. The sink stores no position for it, and sends it again after a restart while its window is open.
+
 The positions are on the agent's disk. HTTP has no transactions, so an interval whose answer was lost is sent
 again with the same key. A position advances after the receiver has answered 2xx. Redirects are not followed,
 and at most `ANSWER_BYTES` of an answer are read and discarded. See guarantees D-5, D-17.
@@ -176,5 +179,10 @@ class Webhook:
 
 
 def _key(log: LogName, item: SinkItem) -> str:
-    """Return the idempotency key of a revision. Equal keys mean the same interval or the same part of it."""
-    return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"
+    """Return the idempotency key of a revision. Equal keys mean the same interval or the same part of it.
+
+    Each epoch numbers its early lines from 1 on, and their rows differ.
+    """
+    record = item.record
+    line = f"early-{record.epoch}-{record.rev}" if record.state == "EARLY" else record.rev
+    return f"{log.job}:{log.incarnation}:{record.index}:{line}"

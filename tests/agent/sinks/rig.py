@@ -109,7 +109,7 @@ class Master:
         if verb == "offsets" and self.earlier:
             answer["earlier"] = self.earlier
         page, answer["next"] = read.page, latest + 1 if read.next is None else read.next
-        if body.get("state") == "all":
+        if body.get("state") in ("all", "early"):
             page += b"".join(encode_frame(each.record, each.rows) for each in self.tentative)
             answer["revision"] = len(self.tentative)
         return Reply(0, OK, answer, page)

@@ -63,6 +63,15 @@ def test_a_sinks_name_is_a_plain_word(name: str) -> None:
         config_of({"sinks": {name: FILES}}, "agent.toml")
 
 
+def test_early_rows_are_for_sinks_that_send_messages_and_exclude_tentative_results() -> None:
+    for sent in (HOOK, TOPIC):
+        config_of({"sinks": {"a": sent | {"early": True}}}, "agent.toml")
+        with pytest.raises(ConfigError, match="exclude each other"):
+            config_of({"sinks": {"a": sent | {"early": True, "state": "all"}}}, "agent.toml")
+    with pytest.raises(ConfigError, match="early"):
+        config_of({"sinks": {"a": FILES | {"early": True}}}, "agent.toml")
+
+
 @pytest.mark.parametrize("kind", EXTRAS)
 def test_a_missing_extra_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = {"type": "prometheus", "jobs": ["*"]}

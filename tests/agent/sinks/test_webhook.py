@@ -107,6 +107,26 @@ async def test_an_interval_arrives_with_its_key(receiver: Receiver, hooks: Hooks
     assert hook.describe() == {"url": f"http://127.0.0.1:{receiver.port}"}, "a path may be a secret"
 
 
+async def test_early_lines_arrive_once_each_before_the_record_of_their_interval(
+    receiver: Receiver, hooks: Hooks, tmp_path: Path
+) -> None:
+    """A sink that starts again sends the lines of open windows again, with the same keys."""
+    master = Master(tmp_path / "log")
+    master.append(item(56))
+    master.tentative = [item(57, state="EARLY", rev=rev, epoch=epoch) for epoch in (1, 2) for rev in (1, 2)]
+    lines = [f'"shop/top:1a2b:57:early-{epoch}-{rev}"' for epoch in (1, 2) for rev in (1, 2)]
+    for _ in range(2):
+        async with Following(hooks.sink(receiver), master, state="early") as following:
+            await following.until(lambda: [*receiver.kept] == ['"shop/top:1a2b:56:1"', *lines])
+    body = receiver.kept[lines[0]]
+    assert (body["state"], body["epoch"], body["incarnation"]) == ("EARLY", 1, "1a2b")
+    assert await hooks.made[-1].position(LOG) == Position(57, 1)
+    master.append(item(57, epoch=2))
+    master.tentative = []
+    async with Following(hooks.sink(receiver), master, state="early") as following:
+        await following.until(lambda: '"shop/top:1a2b:57:1"' in receiver.kept)
+
+
 async def test_a_crash_anywhere_repeats_keys_and_loses_nothing(
     receiver: Receiver, hooks: Hooks, tmp_path: Path
 ) -> None:
