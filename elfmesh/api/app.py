@@ -13,6 +13,7 @@ is the caller.
   POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
   GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
   GET    /v1/coordination                and POST {"text"}: labels, see web/coordination.py
+  GET    /v1/what-if                     the worth of results after a loss, see web/what_if.py
   GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
   GET    /metrics                        metrics of the agent, and newest results if a sink exposes them
 """
@@ -43,6 +44,7 @@ from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
 from elfmesh.api.web.story import story
 from elfmesh.api.web.tap import TapSource, tap
+from elfmesh.api.web.what_if import what_if
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import (
     BAD_REQUEST,
@@ -125,6 +127,7 @@ def make_app(
     app.router.add_post("/v1/check", _check)
     app.router.add_get("/v1/coordination", _fleet_labels)
     app.router.add_post("/v1/coordination", _text_labels)
+    app.router.add_get("/v1/what-if", _what_if)
     if taps is not None:
         app[TAPS] = taps
         app.router.add_post("/v1/tap", _tap)
@@ -237,6 +240,13 @@ async def _fleet_labels(request: web.Request) -> web.StreamResponse:
 async def _text_labels(request: web.Request) -> web.StreamResponse:
     await request.app[LOADED]()
     return await coordination.of_text(await json_body(request), request.app[CHECKS])
+
+
+async def _what_if(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
+    query = request.query
+    losses, each, job = query.getall("lose", []), query.get("each"), query.get("job")
+    return await what_if(_asker(request), losses, each, job, request.app[CHECKS])
 
 
 def _over(work: Callable[[Asker, dict[str, Any]], Awaitable[Reply]]) -> Handler:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from elfmesh.api.fleet_jobs import ask_all, job_rows
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.statements import dataflow, shown
 from elfmesh.control.jobs.graph import job_graph
-from elfmesh.errors import ElfError, QueryError
+from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 
 if TYPE_CHECKING:
@@ -42,10 +43,6 @@ def fleet_texts(client: Client) -> dict[str, str | None]:
     Raises:
         ElfError: the agent does not answer, or refuses the list of jobs.
     """
-    found: dict[str, str | None] = {}
-    for row in client.get("jobs"):
-        try:
-            found.setdefault(row["job"], client.ask("describe", row["job"], creator=row["creator"])["text"])
-        except ElfError:  # a job without a master, or deleted in between
-            found.setdefault(row["job"], None)
-    return found
+    rows = job_rows(client.get("jobs"))
+    found = ask_all(client, rows).described
+    return {str(row["job"]): found.get(str(row["job"]), {}).get("text") for row in rows}

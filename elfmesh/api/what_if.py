@@ -7,14 +7,16 @@ along, as a lost rack does, and that the others continue. Paper: PPA III-A, with
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any
 
 from elfmesh import ql
+from elfmesh.api.fleet_jobs import FleetJobs
 from elfmesh.control.jobs.fidelity import Rates
+from elfmesh.control.jobs.manifest import split_name
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.errors import DataError
+from elfmesh.errors import DataError, UsageError
 from elfmesh.text import suggest
 
 AGENT = "agent"
@@ -48,6 +50,91 @@ class JobLoss:
     voters: int
     voters_left: int
     next_result: str
+
+
+@dataclass(frozen=True, slots=True)
+class LossCase:
+    """What some agents are worth.
+
+    Attributes:
+        lost: the failure domains that are lost together, such as rack=r3.
+        agents: names of the agents in them.
+        jobs: what the jobs would be worth.
+        silent: by the names of the other jobs, why no master describes them.
+    """
+
+    lost: str
+    agents: tuple[str, ...]
+    jobs: tuple[JobLoss, ...]
+    silent: Mapping[str, str]
+
+    @property
+    def stopped(self) -> list[str]:
+        """Names of the jobs that would have no result."""
+        return sorted({each.job for each in self.jobs if each.next_result == NONE} | {*self.silent})
+
+    def as_json(self) -> dict[str, Any]:
+        silent = [
+            {"job": job, "next_result": NONE, "error": error} for job, error in sorted(self.silent.items())
+        ]
+        return {
+            "lost": self.lost,
+            "agents": list(self.agents),
+            "jobs": [*map(asdict, self.jobs), *silent],
+        }
+
+
+def cases(
+    agents: Sequence[Mapping[str, Any]],
+    jobs: FleetJobs,
+    losses: Sequence[str] = (),
+    label: str | None = None,
+    job: str | None = None,
+) -> list[LossCase]:
+    """Return what every job would be worth if failure domains were lost.
+
+    Args:
+        agents: rows of `elf get agents`.
+        jobs: all jobs.
+        losses: domains that are lost together, as LABEL=VALUE.
+        label: instead of `losses`: its values are lost, one after the other.
+        job: name of the only job of the answer.
+
+    Raises:
+        DataError: no agent is in a domain, or the job does not exist.
+        UsageError: a domain or the name of the job is malformed, or no loss is given, or two kinds of it.
+    """
+    if bool(losses) == bool(label):
+        raise UsageError("what is lost?", hint="Write --lose rack=r3, or --each rack.")
+    wanted = None if job is None else _job_name(job, (*jobs.described, *jobs.silent))
+    several = [[_pair(each) for each in losses]]
+    if label is not None:
+        several = [[(label, value)] for value in domain_values(agents, label)]
+    found = []
+    for domains in several:
+        lost = lost_agents(agents, domains)
+        worth = worth_without(agents, [*jobs.described.values()], lost, jobs.silent)
+        shown = tuple(each for each in worth if wanted in (None, each.job))
+        silent = {name: why for name, why in jobs.silent.items() if wanted in (None, name)}
+        found.append(LossCase(" ".join("=".join(each) for each in domains), tuple(lost), shown, silent))
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    label, equals, value = text.partition("=")
+    if not (label and equals and value):
+        raise UsageError(f"--lose {text}: write LABEL=VALUE")
+    return label, value
+
+
+def _job_name(job: str, known: Sequence[str]) -> str:
+    try:
+        name = "/".join(split_name(job))
+    except ValueError as error:
+        raise UsageError(str(error), hint="A job is named NAMESPACE/NAME, such as shop/top.") from None
+    if name not in known:
+        raise DataError(f"there is no job {name}", hint=suggest(name, sorted(known)) or "")
+    return name
 
 
 def failure_domains(agent: Mapping[str, Any]) -> dict[str, str]:
@@ -87,7 +174,10 @@ def lost_agents(agents: Sequence[Mapping[str, Any]], losses: Iterable[tuple[str,
 
 
 def worth_without(
-    agents: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], lost: Collection[str]
+    agents: Sequence[Mapping[str, Any]],
+    jobs: Sequence[Mapping[str, Any]],
+    lost: Collection[str],
+    silent: Collection[str] = (),
 ) -> list[JobLoss]:
     """Return what every job would be worth, in the order of `jobs`.
 
@@ -95,6 +185,7 @@ def worth_without(
         agents: rows of `elf get agents`.
         jobs: descriptions of all jobs; a job that reads another is judged by its description.
         lost: names of the agents that are lost.
+        silent: names of jobs without a description, for whose results the jobs that read them wait.
     """
     gone = {str(each["name"]) for each in agents if each["status"] == "dead"} | set(lost)
     addresses = {str(each["address"]) for each in agents if each["name"] in gone}
@@ -110,6 +201,8 @@ def worth_without(
             read = {each: judged(each, (*reading, name)) for each in plan.jobs}
             own = _own_loss(job, plan, gone, addresses)
             known[name] = _with_read(own, plan, read)
+            if not {*plan.jobs}.isdisjoint(silent):
+                known[name] = replace(known[name], next_result=NONE)
         return known[name]
 
     found = [judged(name, ()) for name in by_name]

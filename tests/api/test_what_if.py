@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from elfmesh.api.what_if import CHANGE_OF_MASTERS, NONE, ON_TIME, domain_values, lost_agents, worth_without
-from elfmesh.errors import DataError
+from elfmesh.api.fleet_jobs import FleetJobs
+from elfmesh.api.what_if import (
+    CHANGE_OF_MASTERS,
+    NONE,
+    ON_TIME,
+    cases,
+    domain_values,
+    lost_agents,
+    worth_without,
+)
+from elfmesh.errors import DataError, UsageError
 
 AGENTS: list[dict[str, Any]] = [
     {
@@ -143,3 +152,29 @@ def test_domains_are_labels_and_agents() -> None:
         lost_agents(AGENTS, [("rack", "r9")])
     assert refused.value.exit_code == 65
     assert "r1" in refused.value.hint
+
+
+def test_a_job_without_a_master_hides_no_other() -> None:
+    top, best = job("shop/top", TOP, EVEN), job("shop/best", BEST, {})
+    jobs = FleetJobs({"shop/best": best}, {"shop/top": "no majority"})
+    (case,) = cases(AGENTS, jobs, ["rack=r2"])
+    assert (case.stopped, [each.job for each in case.jobs]) == (["shop/best", "shop/top"], ["shop/best"])
+    assert case.as_json()["jobs"][-1] == {"job": "shop/top", "next_result": NONE, "error": "no majority"}
+    both = FleetJobs({"shop/top": top, "shop/best": best})
+    (case,) = cases(AGENTS, both, ["rack=r2"], job="shop.top")
+    assert (case.stopped, [each.job for each in case.jobs]) == ([], ["shop/top"])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({}, UsageError, "what is lost?"),
+        ({"losses": ["rack=r1"], "label": "rack"}, UsageError, "what is lost?"),
+        ({"losses": ["rack"]}, UsageError, "write LABEL=VALUE"),
+        ({"label": "rack", "job": "a b"}, UsageError, "is not the name of a job"),
+        ({"label": "rack", "job": "shop/tap"}, DataError, "there is no job shop/tap"),
+    ],
+)
+def test_wrong_cases(given: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        cases(AGENTS, FleetJobs({"shop/top": job("shop/top", TOP, EVEN)}), **given)

@@ -69,6 +69,7 @@ _OTHERS: dict[tuple[str, str], Rule] = {
     ("POST", "/v1/check"): _READ,
     ("GET", "/v1/coordination"): _READ,
     ("POST", "/v1/coordination"): _READ,
+    ("GET", "/v1/what-if"): _READ,
     ("GET", _PROGRAM): Rule(Need.SUBMIT, About.PATH, "attach"),
     ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
     ("GET", f"{_PROGRAM}/position"): Rule(Need.SUBMIT, About.PATH),

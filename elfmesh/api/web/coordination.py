@@ -13,17 +13,15 @@ from typing import Any
 
 from aiohttp import web
 
+from elfmesh.api.fleet_jobs import gather_all, job_rows
 from elfmesh.api.web.responses import json_response
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import OK
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
-from elfmesh.errors import DataError, Unreachable, UsageError
+from elfmesh.errors import DataError, UsageError
 
 STATEMENTS_MAX = 64
 """Statements of a text. The agent that answers analyses it beside its other work."""
-
-AT_ONCE = 16
-"""Jobs whose texts are asked for at a time."""
 
 
 async def of_fleet(ask: Asker, at_once: asyncio.Semaphore) -> web.StreamResponse:
@@ -31,20 +29,10 @@ async def of_fleet(ask: Asker, at_once: asyncio.Semaphore) -> web.StreamResponse
     reply = await ask("list", {})
     if reply.status != OK:
         return json_response(reply.status, reply.body)
-    free = asyncio.Semaphore(AT_ONCE)
-
-    async def text_of(row: dict[str, Any]) -> str | None:
-        async with free:
-            try:
-                found = await ask("describe", {"job": row["job"], "creator": row["creator"]})
-            except Unreachable:
-                return None
-        return str(found.body["text"]) if found.status == OK else None
-
-    rows = reply.body["jobs"]
-    texts = await asyncio.gather(*map(text_of, rows))
+    rows = job_rows(reply.body["jobs"])
+    found = await gather_all(ask, rows)
+    named = {str(row["job"]): found.described.get(str(row["job"]), {}).get("text") for row in rows}
     async with at_once:
-        named = {row["job"]: text for row, text in zip(rows, texts, strict=True)}
         return json_response(OK, await asyncio.to_thread(_fleet, named))
 
 

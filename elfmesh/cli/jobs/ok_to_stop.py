@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from elfmesh.api.client.client import Client
+from elfmesh.api.fleet_jobs import ask_all, job_rows
 from elfmesh.cli.common import api_option, output_option, print_json, print_rows, say
 from elfmesh.errors import RuntimeFailure
 from elfmesh.text import suggest
@@ -24,7 +25,8 @@ def ok_to_stop_command(agents: tuple[str, ...], output: str, api: str | None) ->
 
     Voters that are dead, or have lost their votes, count as stopped too. Open windows are not lost: a stopped
     agent reads them again when it returns, and results lack it until then. The exit code is 0 if all jobs go
-    on, and 1 with the jobs that would stop. Example: elf ok-to-stop web1 && ssh web1 systemctl restart elf
+    on, and 1 with the jobs that would stop or have no master.
+    Example: elf ok-to-stop web1 && ssh web1 systemctl restart elf
     """
     client = Client(api)
     rows = client.ask("agents")["agents"]
@@ -33,16 +35,20 @@ def ok_to_stop_command(agents: tuple[str, ...], output: str, api: str | None) ->
         if agent not in names:
             hint = suggest(agent, sorted(names)) or "`elf get agents` lists the agents."
             raise RuntimeFailure(f"there is no agent {agent!r}", hint=hint)
-    jobs = [client.describe(row["job"]) for row in client.ask("list")["jobs"]]
-    found = stopped_jobs(rows, jobs, agents)
+    jobs = ask_all(client, job_rows(client.get("jobs"), rows))
+    found = stopped_jobs(rows, [*jobs.described.values()], agents)
+    found += [dict.fromkeys(COLUMNS) | {"job": job, "error": why} for job, why in sorted(jobs.silent.items())]
+    number = len(jobs.described) + len(jobs.silent)
     if output == "json":
         print_json({"ok": not found, "jobs": found})
     elif found or output == "csv":
         print_rows(output, COLUMNS, found)
     if found:
-        raise RuntimeFailure(f"{len(found)} of {len(jobs)} jobs would have no majority of their voters")
+        for job, why in sorted(jobs.silent.items()) if output == "table" else ():
+            say(f"{job}: {why}")
+        raise RuntimeFailure(f"{len(found)} of {number} jobs would have no majority of their voters")
     if output == "table":
-        say(f"all {len(jobs)} jobs keep a majority of their voters")
+        say(f"all {number} jobs keep a majority of their voters")
 
 
 def stopped_jobs(

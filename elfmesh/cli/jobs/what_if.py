@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_json, print_rows, say
 from elfmesh.errors import RuntimeFailure, UsageError
+
+if TYPE_CHECKING:
+    from elfmesh.api.fleet_jobs import FleetJobs
+    from elfmesh.api.what_if import LossCase
 
 COLUMNS = ("job", "worth", "members", "voters", "next result")
 
@@ -30,60 +33,43 @@ def what_if_command(
     """Print what the result of every job would be worth if agents were lost.
 
     WORTH is the fidelity of later windows: the share of the usual input that a result represents. Behind it
-    stand the bounds for a join, which hold whichever records belong together. The exit code is 1 if a job
-    would have no result. Example: elf what-if --lose rack=r3
+    stand the bounds for a join, which hold whichever records belong together. A job without a
+    master has no result already. The exit code is 1 if a job would have no result.
+    Example: elf what-if --lose rack=r3
     """
-    from elfmesh.api.what_if import domain_values, lost_agents
+    from elfmesh.api.fleet_jobs import ask_all, job_rows
+    from elfmesh.api.what_if import cases
 
     if bool(losses) == bool(label):
         raise UsageError("what is lost?", hint="Write --lose rack=r3, or --each rack.")
     client = Client(api)
     agents = client.ask("agents")["agents"]
-    jobs = [client.describe(row["job"]) for row in client.ask("list")["jobs"]]
-    wanted = None if job is None else str(client.describe(job)["job"])
-    cases = [[_pair(each) for each in losses]]
-    if label is not None:
-        cases = [[(label, value)] for value in domain_values(agents, label)]
-    stopped: set[str] = set()
-    for case in cases:
-        lost = lost_agents(agents, case)
-        stopped |= _print(agents, jobs, lost, " ".join("=".join(each) for each in case), wanted, output)
-    if stopped:
-        raise RuntimeFailure(f"{len(stopped)} jobs would have no result: {', '.join(sorted(stopped))}")
+    jobs = ask_all(client, job_rows(client.get("jobs"), agents))
+    found = cases(agents, jobs, losses, label, job)
+    for case in found:
+        if output == "json":
+            print_json(case.as_json())
+        else:
+            _print(case, agents, jobs, output)
+    if stopped := sorted({name for case in found for name in case.stopped}):
+        noun = "job" if len(stopped) == 1 else "jobs"
+        raise RuntimeFailure(f"{len(stopped)} {noun} would have no result: {', '.join(stopped)}")
 
 
-def _pair(text: str) -> tuple[str, str]:
-    label, equals, value = text.partition("=")
-    if not (label and equals and value):
-        raise UsageError(f"--lose {text}: write LABEL=VALUE")
-    return label, value
-
-
-def _print(
-    agents: Sequence[Mapping[str, Any]],
-    jobs: Sequence[Mapping[str, Any]],
-    lost: list[str],
-    case: str,
-    wanted: str | None,
-    output: str,
-) -> set[str]:
-    """Print one case, and return the jobs that would have no result."""
-    from elfmesh.api.what_if import NONE, worth_without
-
-    found = [each for each in worth_without(agents, jobs, lost) if wanted in (None, each.job)]
-    if output == "json":
-        print_json({"lost": case, "agents": lost, "jobs": [asdict(each) for each in found]})
-        return {each.job for each in found if each.next_result == NONE}
+def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs, output: str) -> None:
     if output == "table":
+        lost = case.agents
         alive = [each for each in agents if each["status"] != "dead"]
-        led = sum(each["master"] in lost for each in jobs)
+        led = sum(each["master"] in lost for each in jobs.described.values())
         shown = ", ".join(lost[:4]) + (", ..." if len(lost) > 4 else "")
         noun = "job" if led == 1 else "jobs"
-        say(f"{case}: {len(lost)} of {len(agents)} agents ({shown}); masters of {led} {noun}")
+        say(f"{case.lost}: {len(lost)} of {len(agents)} agents ({shown}); masters of {led} {noun}")
         if all(each["name"] in lost for each in alive):
             say("nothing remains")
+        for name, error in sorted(case.silent.items()):
+            say(f"{name}: {error}")
     rows = []
-    for each in found:
+    for each in case.jobs:
         exact = each.at_most - each.at_least < 0.005
         bounds = "" if exact else f"  join: {each.at_least:.2f} .. {each.at_most:.2f}"
         left = f"{each.voters_left} of {each.voters}"
@@ -93,5 +79,6 @@ def _print(
             f"{each.members - len(each.lost)} of {each.members}",
         )
         rows.append(dict(zip(COLUMNS, (*values, left, each.next_result), strict=True)))
+    silent = ("no master", "", "", "none already")
+    rows += [dict(zip(COLUMNS, (name, *silent), strict=True)) for name in sorted(case.silent)]
     print_rows(output, COLUMNS, rows)
-    return {each.job for each in found if each.next_result == NONE}

@@ -66,3 +66,13 @@ def test_an_agent_that_does_not_exist(api: str, backend: FakeBackend) -> None:
     ran = elf("ok-to-stop", "wbe1", "--api", api)
     assert (ran.exit_code, "there is no agent 'wbe1'" in ran.stderr) == (1, True)
     assert "web1" in ran.stderr
+
+
+def test_a_job_without_a_master_goes_on_with_no_agent(api: str, backend: FakeBackend) -> None:
+    backend.lists("agents", AGENTS)
+    backend.replies["describe"] = Reply(0, 503, {"error": "no majority answers"})
+    ran = elf("ok-to-stop", "web1", "--api", api)
+    assert (ran.exit_code, "1 of 1 jobs would have no majority" in ran.stderr) == (1, True)
+    assert "shop/top: no majority answers" in ran.stderr
+    (found,) = json.loads(elf("ok-to-stop", "web1", "-o", "json", "--api", api).stdout)["jobs"]
+    assert found["error"] == "no majority answers"

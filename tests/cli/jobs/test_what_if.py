@@ -42,7 +42,7 @@ def test_each_rack_as_json(api: str, fleet: FakeBackend) -> None:
 def test_a_job_without_a_result_is_exit_code_1(api: str, fleet: FakeBackend) -> None:
     ran = elf("what-if", "--lose", "agent=web1", "--lose", "agent=web3", "--api", api)
     assert ran.exit_code == 1
-    assert "1 jobs would have no result: shop/top" in ran.stderr
+    assert "1 job would have no result: shop/top" in ran.stderr
     ran = elf("what-if", "--lose", "zone=a", "--api", api)
     assert "nothing remains" in ran.stderr + ran.stdout
 
@@ -61,3 +61,14 @@ def test_bad_options(options: list[str], code: int, message: str, api: str, flee
     ran = elf("what-if", *options, "--api", api)
     assert ran.exit_code == code
     assert message in ran.stderr
+
+
+def test_a_job_without_a_master_has_a_row(api: str, fleet: FakeBackend) -> None:
+    fleet.lists("agents", [AGENTS[0] | {"jobs": ["shop/led", "shop/gone"]}, *AGENTS[1:]])
+    fleet.replies["describe"] = Reply(0, 503, {"error": "no majority of the agents that vote on it answers"})
+    ran = elf("what-if", "--lose", "rack=r1", "--api", api)
+    assert ran.exit_code == 1
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    assert ["shop/top", "no", "master", "none", "already"] in rows
+    assert "shop/top: no majority of the agents" in ran.stderr
+    assert "3 jobs would have no result: shop/gone, shop/led, shop/top" in ran.stderr

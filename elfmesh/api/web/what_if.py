@@ -1,0 +1,44 @@
+"""What the results of jobs would be worth without some agents, over HTTP.
+
+  GET /v1/what-if?lose=rack=r3    as `elf what-if -o json`: {"cases": [...]}; `lose` is repeatable
+  GET /v1/what-if?each=rack       each value of a label; &job=NS/NAME: only this job
+
+The route only reads. It works in a thread, one request at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from elfmesh.api.fleet_jobs import gather_all, job_rows
+from elfmesh.api.web.responses import json_response
+from elfmesh.api.web.whole_rows import Asker
+from elfmesh.control.answers import OK
+from elfmesh.errors import DataError, UsageError
+
+
+async def what_if(
+    ask: Asker, losses: Sequence[str], label: str | None, job: str | None, at_once: asyncio.Semaphore
+) -> web.StreamResponse:
+    """Answer for all jobs. Those without a master are rows with an error.
+
+    Raises:
+        UsageError: the parameters are wrong, or name what does not exist.
+    """
+    from elfmesh.api.what_if import cases
+
+    agents, listed = await ask("agents", {}), await ask("list", {})
+    for reply in (agents, listed):
+        if reply.status != OK:
+            return json_response(reply.status, reply.body)
+    rows = agents.body["agents"]
+    jobs = await gather_all(ask, job_rows(listed.body["jobs"], rows))
+    async with at_once:
+        try:
+            found = await asyncio.to_thread(cases, rows, jobs, losses, label, job)
+        except DataError as error:
+            raise UsageError(error.message, hint=error.hint) from None
+    return json_response(OK, {"cases": [case.as_json() for case in found]})
