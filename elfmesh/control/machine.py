@@ -170,6 +170,13 @@ class Control:
             "votes": len(self.leadership.registers.acceptors),
         }
 
+    def tentative_overlaps(self) -> dict[str, float]:
+        """Return, by job that is led here, the share of the final rows that tentative records had."""
+        led = {
+            each.term.manifest.qualified: each.accuracy.overlap for each in self.leadership.masters.values()
+        }
+        return {job: overlap for job, overlap in led.items() if overlap is not None}
+
     def _take(self, event: Event) -> None:
         match event:
             case Tick():

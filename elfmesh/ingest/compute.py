@@ -29,6 +29,7 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, table_to_ipc
 from elfmesh.control.jobs.row_pages import RowLimits, packed
+from elfmesh.control.jobs.tentative_accuracy import compared
 from elfmesh.control.protocol.events import EarlyMerged, Finalise, Finalised, MergeEarly
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.job_rows import latest_tables, result_block
@@ -112,7 +113,10 @@ class PartialCompute:
             withdrawn = withdrawn_rows(effect.early, table, read_plan(effect.manifest.text).stable)
         rows, pages = self._packed(effect, table, contents)
         about = (effect.job, effect.epoch, effect.interval, rows)
-        return Finalised(*about, rev=effect.rev, counts=counts, pages=pages, withdrawn=tuple(withdrawn))
+        return Finalised(
+            *about, rev=effect.rev, counts=counts, pages=pages, withdrawn=tuple(withdrawn),
+            accuracy=accuracy_of(effect, table),
+        )  # fmt: skip
 
     def merged_early(self, effect: MergeEarly) -> EarlyMerged:
         """Return the early rows that a member's states complete."""
@@ -191,6 +195,15 @@ class PartialCompute:
             if len(self._queries) > QUERIES_MAX:
                 self._queries.popitem(last=False)
             return query
+
+
+def accuracy_of(effect: Finalise, table: pa.Table) -> tuple[float, float, float | None] | None:
+    """Return what the tentative record was worth; None: there was none, or too many rows."""
+    if effect.tentative is None:
+        return None
+    fidelity, rows = effect.tentative
+    found = compared(ipc_to_table(rows), table, read_plan(effect.manifest.text).keys)
+    return None if found is None else (fidelity, found.overlap, found.error)
 
 
 def _bytes_of(partial: bytes, tables: Mapping[str, SortedContent]) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.early import growing_columns, stable_columns
     from elfmesh.ql.plan.fidelity_shape import FidelityShape
-    from elfmesh.ql.plan.relation import fidelity_shape
+    from elfmesh.ql.plan.relation import fidelity_shape, key_columns
     from elfmesh.ql.plan.statement import (
         LOOKED_UP,
         SAME,
@@ -36,7 +36,7 @@ else:
             "text.parsing": "declare expand parse parse_many",
             "engine.query": "Prepared",
             "plan.fidelity_shape": "FidelityShape",
-            "plan.relation": "fidelity_shape",
+            "plan.relation": "fidelity_shape key_columns",
             "engine.open_groups": "due_us left_out",
             "plan.early": "growing_columns stable_columns",
             "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
@@ -65,6 +65,7 @@ __all__ = [
     "fidelity_shape",
     "growing_columns",
     "job_read",
+    "key_columns",
     "left_out",
     "parse",
     "parse_many",

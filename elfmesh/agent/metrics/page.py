@@ -86,6 +86,11 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_job_held_bytes": (GAUGE, "Bytes of the job's sealed and not closed contributions.", ("job",)),
     "elf_job_ingest_lag_seconds": (GAUGE, "How far the job's watermark is behind the clock.", ("job",)),
     "elf_job_cpu_limit_cores": (GAUGE, "Limit of the scheduler in cores; 0: no limit.", ("job",)),
+    "elf_job_tentative_overlap": (
+        GAUGE,
+        "Share of the final rows that tentative records had; the job's master reports it.",
+        ("job",),
+    ),
     "elf_job_waits": (
         GAUGE,
         "1 while the job does not read: it is paused, or too much is not closed.",
@@ -178,6 +183,8 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
         add("elf_agent_stream_bytes", each["bytes"], stream=stream)
         add("elf_agent_stream_polls", each["polls"], stream=stream)
         add("elf_agent_stream_problems", len(each["problems"]), stream=stream)
+    for job, overlap in sorted(reported.get("tentative", {}).items())[:JOBS_MAX]:
+        add("elf_job_tentative_overlap", overlap, job=job)
     for job, each in _shown_jobs(reported["job_costs"]):
         _add_job(add, job, each, now_s)
     return found

@@ -271,6 +271,7 @@ class LocalAgent:
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
+            "tentative": self.control.tentative_overlaps(),
             "votes": msgspec.to_builtins(self.control.voting()),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),

@@ -18,6 +18,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
 
 
@@ -25,7 +26,6 @@ class ClosingTerm:
     """Shared state of one term.
 
     Args:
-        terms: terms at the beginning of the term.
         plan: plan of the newest version.
         rates: how many records members usually have.
         errors: the newest faults that `describe` reports.
@@ -35,8 +35,8 @@ class ClosingTerm:
         lacking: members that are missing from the decided intervals.
         open_groups: groups that are open between two intervals.
         tentative: tentative records of open intervals.
-        early: early rows of open intervals.
         latency_stats: durations of the newest intervals.
+        accuracy: what tentative records were worth.
     """
 
     def __init__(
@@ -48,10 +48,11 @@ class ClosingTerm:
         leader: Leader,
         rates: Rates,
         errors: deque[str],
+        accuracy: TentativeAccuracy,
     ) -> None:
         self.context, self.plan, self.book, self.leader = context, plan, book, leader
         self.stages, self.epoch, self.start = terms.stages, terms.epoch, terms.closed
-        self.rates, self.errors = rates, errors
+        self.rates, self.errors, self.accuracy = rates, errors, accuracy
         self.lacking = Lacking(self.start)
         self.open_groups = OpenGroups(self.stages)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)

@@ -120,6 +120,8 @@ class Closer:
             return
         if event.counts:
             closing.record = replace(closing.record, counts=counts_dict(event.counts))
+        if event.accuracy is not None:
+            self._term.accuracy.add(*event.accuracy)
         if problem := groups.made(closing, event):
             self.errors.append(f"interval {interval}: {problem}")
         closing.record = self._term.early.judged(closing.record, None if problem else event.withdrawn)
@@ -183,7 +185,8 @@ class Closer:
         lacking.revised(index, record.revs)
         rows = None if order else b""
         if order:
-            order = dataclasses.replace(order, early=self._term.early.rows_of(record))
+            shown = self.tentative.newest(index) if record.state == "FINAL" else None
+            order = dataclasses.replace(order, early=self._term.early.rows_of(record), tentative=shown)
         else:
             record = self._term.early.judged(record, None)
         self._closing.append(Closing(self._term.open_groups.skipped(record), rows))

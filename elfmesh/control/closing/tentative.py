@@ -123,6 +123,15 @@ class Tentative:
         known = self._open.get(index)
         return known.rev if known is not None else 0
 
+    def newest(self, index: int) -> tuple[float, bytes] | None:
+        """Return fidelity and rows of an interval's newest revision; None if there is none."""
+        known = self._open.get(index)
+        return (
+            (known.record.fidelity, known.rows)
+            if known is not None and known.record is not None and known.rows
+            else None
+        )
+
     def drop_below(self, index: int) -> None:
         while self._open and self._open.keys()[0] < index:
             self._bytes -= len(self._open.popitem(0)[1].rows)

@@ -46,6 +46,7 @@ class JobPlan:
         reads: jobs whose results it reads, "namespace/name"; such a job reads no stream.
         latest: side inputs besides streams, "latest namespace/name": the newest result of a job.
         columns: columns of its results.
+        keys: those that are made of the group keys; None: the last step of the text groups nothing.
         functions: whether the text contains Python functions.
         sources: by input, the stream or job that it reads; a stream joined with itself is two inputs.
         shape: how the shares of the inputs that are inside become the fidelity of the result.
@@ -71,6 +72,7 @@ class JobPlan:
     reads: tuple[str, ...] = ()
     latest: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    keys: tuple[str, ...] | None = None
     functions: bool = False
     lateness_us: int = 0
     early_us: int | None = None
@@ -170,6 +172,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         reads=reads,
         latest=statement.latest,
         columns=statement.columns,
+        keys=ql.key_columns(statement),
         functions=bool(statement.functions),
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
         spans=window.kind.upper() if statement.spans_intervals else "",

@@ -6,7 +6,7 @@ a part of the term.
     kept by `Master`                          | begins with each `MasterTerm`
     ------------------------------------------|--------------------------------------------------------
     proposer of the register, copy of the log | terms, roster book, committer, electorate, replicas
-    tally, rates of the members, errors       | collection, closer, result service, verifier, trees
+    tally, rates, accuracy, errors            | collection, closer, result service, verifier, trees
     the leadership, which it reports to       | founding, activation, members, rollouts, quiesce, deletion
 
 Invariant: a term that is over changes nothing: it reports to its master only while it leads.
@@ -27,6 +27,7 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.tally import Tally
@@ -75,7 +76,7 @@ class Master:
         self, context: Context, plan: JobPlan, copy: LogCopy, won: Won, voters: int, leadership: Led
     ) -> None:
         self.context, self.copy, self.proposer, self.voters = context, copy, won.proposer, voters
-        self.tally, self.rates = Tally(), Rates()
+        self.tally, self.rates, self.accuracy = Tally(), Rates(), TentativeAccuracy()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self.on_refused: Callable[[], None] | None = None

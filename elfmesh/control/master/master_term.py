@@ -74,8 +74,8 @@ class MasterTerm:
         self.publication = Publication(self)
         self.committer = Committer(context, won.proposer, won.cell, self.publication)
         self._term_state = TermState(context, terms, self.book, self.committer)
-        rates, errors = master.rates, master.errors
-        closing = ClosingTerm(context, terms, plan, self.book, self.publication, rates, errors)
+        lasting = master.rates, master.errors, master.accuracy
+        closing = ClosingTerm(context, terms, plan, self.book, self.publication, *lasting)
         closing.open_groups.restore(won.cell.tail)
         self.collection = Collection(closing)
         source = UpstreamIntervals(closing) if plan.reads else MemberIntervals(closing, self.collection)

@@ -14,6 +14,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import CurrentTerms, Terms
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
@@ -72,6 +73,9 @@ class Lasting(Protocol):
 
     @property
     def tally(self) -> Tally: ...
+
+    @property
+    def accuracy(self) -> TentativeAccuracy: ...
 
     @property
     def rates(self) -> Rates:

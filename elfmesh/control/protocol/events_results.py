@@ -25,6 +25,7 @@ class Finalise(Effect):
         inputs: (input, start, rows) of the results of other jobs: without `parts` the only input, with
             `parts` the side inputs.
         early: the early rows of the interval, as Arrow IPC streams; the rows are compared with them.
+        tentative: fidelity and rows of the tentative record, with which the final rows are compared.
     """
 
     job: bytes
@@ -38,6 +39,7 @@ class Finalise(Effect):
     inputs: tuple[tuple[str, int, bytes], ...] = ()
     members: tuple[str, ...] = ()
     early: tuple[bytes, ...] = ()
+    tentative: tuple[float, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Finalised(Event):
         completeness: lowest completeness of the intervals that may have records of the ended groups.
         counts: counts of records, if there were `inputs`.
         withdrawn: early rows that are not among the rows.
+        accuracy: fidelity, overlap and error of the tentative record; None: nothing was compared.
     """
 
     job: bytes
@@ -67,6 +70,7 @@ class Finalised(Event):
     due_us: int = 0
     late: int = 0
     withdrawn: tuple[dict[str, Any], ...] = ()
+    accuracy: tuple[float, float, float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

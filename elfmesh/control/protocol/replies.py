@@ -112,7 +112,8 @@ class Description(JobRow, frozen=True, kw_only=True):
 
     `seen` is the tag with which a client changes this version and no other. `collecting` is the first open
     interval, `spent` is how long the newest intervals took, and `tree` is the tree of the job at its master.
-    `voter_domains` has the region and rack of each voter, in the order of `voters`.
+    `voter_domains` has the region and rack of each voter, in the order of `voters`. `tentative` has, by
+    ranges of fidelity, how much of the final rows tentative records had.
     """
 
     text: str
@@ -135,6 +136,7 @@ class Description(JobRow, frozen=True, kw_only=True):
     spent: list[dict[str, int | float]]
     results: list[RecordHead]
     tree: dict[str, Any] | None
+    tentative: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class DelayingAgent(msgspec.Struct, frozen=True):

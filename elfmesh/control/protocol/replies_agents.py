@@ -22,6 +22,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
         skew_seconds: how far its clock is ahead of those of its peers.
         job_costs: what each job costs here.
         load: sums over all jobs, for lists (`jobs.load`).
+        tentative: by job whose master it is, the share of the final rows that tentative records had.
     """
 
     name: str | UnsetType = UNSET
@@ -52,6 +53,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | UnsetType | None = UNSET
     waits_for_disk: Facts = UNSET
     load: Facts = UNSET
+    tentative: Facts = UNSET
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

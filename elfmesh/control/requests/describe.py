@@ -114,6 +114,7 @@ def description(context: Context, master: Master) -> Description:
         parse_error_samples=list(master.tally.samples),
         errors=[*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
         spent=closer.latency_stats.describe(),
+        tentative=master.accuracy.describe() or UNSET,
         results=[head_of(record) for record in master.tally.recent],
         tree=next((each for each in trees if each.get("tree") == master.job.hex()), None),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from elfmesh.ql.expressions.nodes import Expr, Over
+from elfmesh.ql.expressions.nodes import Expr, Over, Ref, walk
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 from elfmesh.ql.plan.relation_base import Relation
@@ -131,6 +131,19 @@ def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> Fi
         case StatementPart():
             return FidelityShape("whole" if relation.index in apart else "input", relation.index)
     return ONE_INPUT
+
+
+def key_columns(statement: Statement) -> tuple[str, ...] | None:
+    """Return the columns of a result that are made of its group keys; None: its last step groups nothing."""
+    relation = statement.relation
+    if not (relation is None or isinstance(relation, Derived)):
+        return None
+    last = statement if relation is None else relation.statement
+    keys, made_of = {*last.tables[0].keys}, dict[str, set[str]]()
+    for name, expr in last.plan.outputs:
+        made_of[name] = {node.name for node in walk(expr) if isinstance(node, Ref)}
+    found = tuple(name for name, columns in made_of.items() if columns and columns <= keys)
+    return found if len(found) < len(made_of) else None
 
 
 def rests_on(relation: Relation, parts: Collection[int]) -> bool:

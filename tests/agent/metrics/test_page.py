@@ -38,7 +38,7 @@ def job(cpu_s: float = 1.0, **more: Any) -> dict[str, Any]:
     }
 
 
-def reported(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def reported(jobs: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
     return {
         "name": 'we"b\n1',
         "version": "0.1",
@@ -52,6 +52,7 @@ def reported(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "tree_stats": {},
         "control_stats": {},
         "votes": {"lost": None, "without_majority": []},
+        **more,
         "sources": {"log": {"lines": 1, "bytes": 2, "polls": 3, "problems": {"a": "b"}}},
         "job_costs": jobs,
         "security": {"mode": "loopback only"},
@@ -62,11 +63,18 @@ def parsed(text: bytes) -> dict[str, list[Any]]:
     return {family.name: family.samples for family in text_string_to_metric_families(text.decode())}
 
 
+def test_a_master_has_the_worth_of_tentative_records() -> None:
+    found = parsed(write(samples_of(reported({}, tentative={"t/m": 0.9}), {}, 100.0)))
+    (sample,) = found["elf_job_tentative_overlap"]
+    assert (sample.labels, sample.value) == ({"job": "t/m"}, 0.9)
+
+
 def test_numbers_are_those_that_the_agent_says() -> None:
     found = parsed(write(samples_of(reported({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
     assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
     assert found["elf_job_ingest_lag_seconds"][0].value == 10.0
     assert found["elf_job_waits"][0].value == 1
+    assert "elf_job_tentative_overlap" not in found
     assert found["elf_agent_insecure_network"][0].value == 0
     stranger = reported({}) | {"security": {"mode": INSECURE}}
     assert parsed(write(samples_of(stranger, {}, 1.0)))["elf_agent_insecure_network"][0].value == 1
@@ -141,6 +149,7 @@ def test_a_live_agent_has_what_the_dashboard_draws(tmp_path: Path) -> None:
     names = {each.name for samples in found.values() for each in samples}
     assert drawn <= names, sorted(drawn - names)
     declared = {*METRICS, *(f"elf_agent_{name}_seconds" for name in NAMES)}
+    declared.discard("elf_job_tentative_overlap")  # there was no tentative record
     assert set(found) == declared, "what is declared is there, and nothing else"
     lines = {each.labels["job"]: each.value for each in found["elf_job_lines"]}
     assert lines["t/m"] > 0

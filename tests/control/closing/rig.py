@@ -14,6 +14,7 @@ from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job, read_plan
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.overlay.events import Probe, ProbeDone
@@ -76,7 +77,14 @@ class ClosingRig:
             effective=effective,
         )
         self.term = ClosingTerm(
-            self.context, self.terms, read_plan(text), self.book, self, Rates(), deque(maxlen=10)
+            self.context,
+            self.terms,
+            read_plan(text),
+            self.book,
+            self,
+            Rates(),
+            deque(maxlen=10),
+            TentativeAccuracy(),
         )
         self.collection = Collection(self.term)
 

@@ -53,6 +53,20 @@ def test_at_the_deadline_what_is_there_is_shown_and_then_corrected() -> None:
     exact(world, world[0])
     ((final, _),), _ = seen(world, world[0])
     assert (final.state, final.rev, final.completeness) == ("FINAL", 3, 1.0)
+    (measured,) = world.ask(world[1], "describe", {"job": "shop/top"}).body["tentative"]
+    final_rows, last = (hits_of(each) for each in (world.results(world.master())[0][1], more))
+    assert measured["records"] == 1
+    assert measured["fidelity"] == pytest.approx(second.fidelity, abs=0.05)
+    assert measured["overlap"] == pytest.approx(len(last) / len(final_rows), abs=1e-4)
+    off = sum(abs(hits - last.get(key, 0)) for key, hits in final_rows.items()) / sum(final_rows.values())
+    assert measured["error"] == pytest.approx(off, abs=1e-4)
+    assert world.master().control.tentative_overlaps() == {
+        "shop/top": pytest.approx(measured["overlap"], abs=1e-4)
+    }
+
+
+def hits_of(rows: list[Any]) -> dict[str, int]:
+    return {row["product"]: row["hits"] for row in rows}
 
 
 def test_who_reads_final_records_sees_no_tentative_one() -> None:

@@ -23,7 +23,7 @@ from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.machine import Control
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest.compute import PartialCompute
+from elfmesh.ingest.compute import PartialCompute, accuracy_of
 from elfmesh.machine import Contact, Event
 from elfmesh.srt.messages import Segment
 from tests.ql.sessions import partials
@@ -278,7 +278,8 @@ def finalise(effect: ctl.Finalise) -> ctl.Finalised:
         assert len(before) == len(seen), "the rows of one interval"
         rows, columns = [row | {"before": before.get(row["product"])} for row in rows], [*columns, BEFORE]
     table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
-    return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table), rev=effect.rev)
+    about = (effect.job, effect.epoch, effect.interval, table_to_ipc(table))
+    return ctl.Finalised(*about, rev=effect.rev, accuracy=accuracy_of(effect, table))
 
 
 def derive(effect: ctl.Finalise) -> ctl.Finalised:

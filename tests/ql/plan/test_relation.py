@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh import ql
 from elfmesh.ql.expressions.text_source import NOWHERE
 from elfmesh.ql.plan.relation import JoinRelation, Prefixed, StatementPart, Union, rests_on
 from elfmesh.ql.plan.relation_base import Relation
@@ -41,3 +42,23 @@ def test_a_union_has_rows_where_any_source_has() -> None:
     both = Union(("a",), NOWHERE, (part(0), part(1)))
     assert not rests_on(both, {0})
     assert rests_on(both, {0, 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("SELECT k, count(*) AS n FROM clicks GROUP BY k ORDER BY n DESC LIMIT 3", ("k",)),
+        (
+            "SELECT status, upper(k) AS u, count(DISTINCT v) AS n FROM clicks GROUP BY status, k",
+            ("status", "u"),
+        ),
+        ("SELECT window_start, count(*) AS n, 1 AS one FROM clicks", ()),
+        ("SELECT a.k, count(*) AS n FROM clicks a JOIN sales b ON a.k = b.k GROUP BY a.k", ("k",)),
+        ("SELECT k, max(n) AS n FROM (SELECT k, j, count(*) AS n FROM c GROUP BY k, j) GROUP BY k", ("k",)),
+        ("SELECT a, b FROM clicks", None),
+        ("SELECT k, rank() OVER (ORDER BY n) AS r FROM (SELECT k, count(*) AS n FROM c GROUP BY k)", None),
+    ],
+)
+def test_key_columns_are_made_of_the_group_keys(text: str, keys: tuple[str, ...] | None) -> None:
+    statement = ql.parse(f"CREATE JOB shop.top EVERY '10 s' AS {text}")
+    assert ql.key_columns(statement) == keys
