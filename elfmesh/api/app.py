@@ -44,7 +44,7 @@ from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
 from elfmesh.api.web.story import story
 from elfmesh.api.web.tap import TapSource, tap
-from elfmesh.api.web.what_if import what_if
+from elfmesh.api.web.what_if import measured, what_if
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import (
     BAD_REQUEST,
@@ -263,6 +263,11 @@ async def _story(request: web.Request) -> web.StreamResponse:
     return json_response(reply.status, reply.body)
 
 
+async def _measure(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | parameters(VERBS["measure"].request, request.query)
+    return await measured(_asker(request), body)
+
+
 async def _leave(request: web.Request) -> web.StreamResponse:
     try:
         wait_s = seconds(request.query.get("wait", LEAVE_WAIT_S), LEAVE_WAIT_S)
@@ -331,6 +336,7 @@ OWN: dict[str, Handler] = {
     "schema": _schema,
     "arrow": _arrow,
     "story": _story,
+    "measure": _measure,
     "rollout": _over(rollout),
     "undo": _over(undo),
     "promote": _over(promote),

@@ -2,14 +2,18 @@
 
   GET /v1/what-if?lose=rack=r3    as `elf what-if -o json`: {"cases": [...]}; `lose` is repeatable
   GET /v1/what-if?each=rack       each value of a label; &job=NS/NAME: only this job
+  POST /v1/jobs/NS/NAME/what-if?interval=I&each=rack   measured: the state of the measurement of a closed
+                                  interval, which this request starts; again=1 discards an earlier one
 
-The route only reads. It works in a thread, one request at a time.
+The routes only read. The first works in a thread, one request at a time. The last lets agents read their logs
+again, so it needs the role of `verify`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
 
@@ -42,3 +46,23 @@ async def what_if(
         except DataError as error:
             raise UsageError(error.message, hint=error.hint) from None
     return json_response(OK, {"cases": [case.as_json() for case in found]})
+
+
+async def measured(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """Pass a measurement on to the master, with the agents that each value of a label names.
+
+    Raises:
+        UsageError: no agent has the label.
+    """
+    from elfmesh.api.what_if import domain_values, lost_agents
+
+    agents = await ask("agents", {})
+    if agents.status != OK:
+        return json_response(agents.status, agents.body)
+    rows, label = agents.body["agents"], str(body.pop("each"))
+    try:
+        losses = {value: lost_agents(rows, [(label, value)]) for value in domain_values(rows, label)}
+    except DataError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    reply = await ask("measure", body | {"losses": losses})
+    return json_response(reply.status, reply.body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,17 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_json, print_rows, say
+from elfmesh.control.protocol.replies import read_reply
+from elfmesh.control.protocol.replies_changes import MeasuredLoss
 from elfmesh.errors import RuntimeFailure, UsageError
 
 if TYPE_CHECKING:
     from elfmesh.api.fleet_jobs import FleetJobs
     from elfmesh.api.what_if import LossCase
+
+POLL_S = 0.25
+GONE_SHOWN = 3
+"""Lost rows that a line of the table names."""
 
 COLUMNS = ("job", "worth", "members", "voters", "next result")
 
@@ -25,10 +32,19 @@ COLUMNS = ("job", "worth", "members", "voters", "next result")
 )  # fmt: skip
 @click.option("--each", "label", metavar="LABEL", help="Lose each value of a label, one after the other.")
 @click.option("--job", metavar="JOB", help="Only this job.")
+@click.option(
+    "--interval", type=int, metavar="I",
+    help="With --each and --job: measure it. Agents compute this closed interval again from their raw logs.",
+)  # fmt: skip
 @output_option
 @api_option
 def what_if_command(
-    losses: tuple[str, ...], label: str | None, job: str | None, output: str, api: str | None
+    losses: tuple[str, ...],
+    label: str | None,
+    job: str | None,
+    interval: int | None,
+    output: str,
+    api: str | None,
 ) -> None:
     """Print what the result of every job would be worth if agents were lost.
 
@@ -43,6 +59,11 @@ def what_if_command(
     if bool(losses) == bool(label):
         raise UsageError("what is lost?", hint="Write --lose rack=r3, or --each rack.")
     client = Client(api)
+    if interval is not None:
+        if label is None or job is None:
+            raise UsageError("--interval needs --each and --job")
+        _measure(client, job, interval, label, output)
+        return
     agents = client.ask("agents")["agents"]
     jobs = ask_all(client, job_rows(client.get("jobs"), agents))
     found = cases(agents, jobs, losses, label, job)
@@ -54,6 +75,30 @@ def what_if_command(
     if stopped := sorted({name for case in found for name in case.stopped}):
         noun = "job" if len(stopped) == 1 else "jobs"
         raise RuntimeFailure(f"{len(stopped)} {noun} would have no result: {', '.join(stopped)}")
+
+
+def _measure(client: Client, job: str, interval: int, label: str, output: str) -> None:
+    """Print what the rows of a closed interval would have been without each value of a label."""
+    found = client.ask("measure", job, interval=interval, each=label, again=True)
+    while (outcome := read_reply(MeasuredLoss, found)).state == "running":
+        time.sleep(POLL_S)
+        found = client.ask("measure", job, interval=interval, each=label)
+    if outcome.state != "measured":
+        why = "; ".join(f"{each['agent']}: {each['error']}" for each in outcome.errors or [])
+        raise RuntimeFailure(str(outcome.error or f"the interval cannot be computed again: {why}"), where=job)
+    if output == "json":
+        print_json(found)
+        return
+    columns = (label, "fidelity", f"of the top {outcome.rows} stay", "values off by")
+    rows = []
+    for each in outcome.cases or []:
+        gone = [", ".join(str(value) for value in row.values()) for row in each["gone"][:GONE_SHOWN]]
+        more = ", ..." if each["stay"] is not None and outcome.rows - each["stay"] > len(gone) else ""
+        stay = "" if each["stay"] is None else str(each["stay"])
+        stay += f"  without {'; '.join(gone)}{more}" if gone else ""
+        off = "" if each["error"] is None else f"{100 * each['error']:.1f} %"
+        rows.append(dict(zip(columns, (each["lost"], f"{each['fidelity']:.2f}", stay, off), strict=True)))
+    print_rows(output, columns, rows)
 
 
 def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs, output: str) -> None:

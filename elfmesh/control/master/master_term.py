@@ -93,7 +93,7 @@ class MasterTerm:
         self.result_service = ResultService(
             context, self, self.copy, ShownLines(closing.tentative, closing.early), feed
         )
-        self.verifier = Verifier(context, terms.stages, self.book, terms.epoch)
+        self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self)
         self.trees = JobTrees(self, closing.lacking)
 

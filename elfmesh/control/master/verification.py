@@ -1,6 +1,7 @@
 """Verification of a closed interval: agents compute it again from the raw logs, the master compares the rows.
 
-Owns the running verification of one job and its outcome. Changes nothing about the job or its results.
+Owns the running verification of one job and its outcome. Changes nothing about the job or its results. The
+same contributions also measure what the rows would have been without some members (`loss_measurement`).
 
 Invariants: one interval is verified at a time, and at most `WAITING_MAX` requests wait; an answer counts
 once, and only for the verification that asked for it; a verification ends at most `VERIFY_S` after its start.
@@ -10,41 +11,31 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.context import Context, Timer
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import (
-    BUCKETS,
-    ResultRecord,
-    add_counts,
-    counts_dict,
-    ipc_to_table,
-    rows_to_json,
-)
+from elfmesh.control.jobs.records import BUCKETS, ResultRecord, add_counts, counts_dict, ipc_to_table
 from elfmesh.control.jobs.roster import RosterBook, called
 from elfmesh.control.jobs.row_pages import joined, table_of
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import RosterEntry, Stage
+from elfmesh.control.master.loss_measurement import Losses, LossMeasurement
+from elfmesh.control.master.row_differences import differing
+from elfmesh.control.master.running_check import Outcome, RunningCheck, VerifyRequest, state_of
 from elfmesh.control.protocol.events import Finalise, Finalised, LogRead
 from elfmesh.control.protocol.messages_safety import Verified, Verify
-from elfmesh.control.protocol.replies_changes import Verification
 from elfmesh.control.replicas.page_reads import read_rows
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.errors import ProtocolError
 from elfmesh.interval_map import numbers
-from elfmesh.lazy import lazy_module
 from elfmesh.srt.coverage import bits_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazy_module("pyarrow")
-
 
 VERIFY_S = 900.0
 """How long agents may take to read their logs again."""
@@ -58,44 +49,17 @@ KEPT_MAX = 64
 AGAIN_S = 10.0
 """When the master asks silent agents again. A question may be lost, and a repeated one costs nothing."""
 
-PAYLOAD_BYTES_MAX = 256 << 20
-"""What all agents together may send for one comparison, because the master holds it in memory."""
-
 SESSIONS = "an interval with sessions cannot be verified, because its sessions begin in earlier intervals"
 PARTITIONS = "an interval with SEALED cannot be verified, because its partitions begin in earlier intervals"
+NO_MEMBERS = "a job that reads other jobs has no logs; measure the jobs that it reads"
 SPANNING = {"SESSION": SESSIONS, "SEALED": PARTITIONS}
 """Why the intervals of groups that span several are refused."""
-
-DIFFERENCES_MAX = 10
-"""Differences that an outcome names."""
-
-COMPARED_ROWS = 1024
-"""Rows that are compared one by one if they are not equal as a whole."""
 
 SELF_CHECK_DELAY_S = 2.0
 """Between a record and its verification by the master itself."""
 
 REV = 0
 """The revision of rows that are made for a comparison; no published record has it."""
-
-
-@dataclass(slots=True)
-class _Check:
-    """One verification."""
-
-    index: int
-    token: int
-    record: ResultRecord
-    rows: bytes
-    manifest: Manifest
-    waits_for: dict[int, str]
-    timer: Timer
-    payloads: list[tuple[bytes, ...]] = field(default_factory=list)
-    counts: list[tuple[int, ...]] = field(default_factory=list)
-    nbytes: int = 0
-    latest: SideInput | None = None
-    errors: dict[str, str] = field(default_factory=dict)
-    agents: dict[str, int] = field(default_factory=dict)
 
 
 class Verifier:
@@ -105,43 +69,56 @@ class Verifier:
         stages: the job's versions.
         book: its roster.
         epoch: the master's term.
+        rates: how many records members usually have.
     """
 
-    def __init__(self, context: Context, stages: tuple[Stage, ...], book: RosterBook, epoch: int) -> None:
+    def __init__(
+        self, context: Context, stages: tuple[Stage, ...], book: RosterBook, epoch: int, rates: Rates
+    ) -> None:
         self._context, self._stages, self._book, self._epoch = context, stages, book, epoch
+        self._rates = rates
         self._manifest = stages[-1].manifest
-        self._check: _Check | None = None
-        self._opening: int | None = None
-        self._waiting: deque[int] = deque()
-        self._done: OrderedDict[int, Verification] = OrderedDict()
+        self._check: RunningCheck | None = None
+        self._opening: VerifyRequest | None = None
+        self._waiting: deque[VerifyRequest] = deque()
+        self._done: OrderedDict[VerifyRequest, Outcome] = OrderedDict()
         self._stopped = False
         self._every = int(context.facts("limits").get("self_check", 0))
         self.equal = self.different = 0
 
-    def status(self, index: int) -> Verification:
-        """Return the state of the verification of an interval; starts the verification if necessary."""
-        if index in self._done:
-            return self._done[index]
-        if self._check is not None and self._check.index == index:
-            return self._state(index, "running", waits_for=sorted(self._check.waits_for.values()))
-        if spans := self._spans(index):
-            return self._state(index, "refused", error=SPANNING[spans])
-        if index != self._opening and index not in self._waiting:
-            if len(self._waiting) >= WAITING_MAX:
-                return self._state(index, "refused", error="too many wait already")
-            self._waiting.append(index)
-            self._next()
-        return self._state(index, "running", waits_for=[])
+    def status(self, index: int, losses: Losses = ()) -> Outcome:
+        """Return the state of the verification of an interval; starts the verification if necessary.
 
-    def _state(self, index: int, state: str, **more: Any) -> Verification:
-        return Verification(job=self._manifest.qualified, interval=index, state=state, **more)
+        Args:
+            index: number of the interval.
+            losses: measure the rows without these members, instead of comparing them with the published.
+        """
+        request = VerifyRequest(index, losses)
+        if request in self._done:
+            return self._done[request]
+        if self._check is not None and self._check.request == request:
+            waits_for = sorted(self._check.waits_for.values())
+            return state_of(self._manifest, request, "running", waits_for=waits_for)
+        if problem := self._refused(request):
+            return state_of(self._manifest, request, "refused", error=problem)
+        if request != self._opening and request not in self._waiting:
+            if len(self._waiting) >= WAITING_MAX:
+                return state_of(self._manifest, request, "refused", error="too many wait already")
+            self._waiting.append(request)
+            self._next()
+        return state_of(self._manifest, request, "running", waits_for=[])
+
+    def _refused(self, request: VerifyRequest) -> str:
+        if spans := self._spans(request.index):
+            return SPANNING[spans]
+        return NO_MEMBERS if request.losses and not self._book.active else ""
 
     def _spans(self, index: int) -> str:
         return read_plan(stage_at(self._stages, index).manifest.text).spans
 
-    def again(self, index: int) -> None:
+    def again(self, index: int, losses: Losses = ()) -> None:
         """Forget the outcome of an interval, so that it is verified again."""
-        self._done.pop(index, None)
+        self._done.pop(VerifyRequest(index, losses), None)
 
     def published(self, record: ResultRecord) -> None:
         """A record is final: the master itself verifies one in `self_check`, a little later."""
@@ -161,7 +138,7 @@ class Verifier:
         if self._check is not None:
             self._over(self._check)
 
-    def _over(self, check: _Check) -> None:
+    def _over(self, check: RunningCheck) -> None:
         check.timer.cancel()
         if check.latest is not None:
             check.latest.stop()
@@ -171,47 +148,49 @@ class Verifier:
 
     def _next(self) -> None:
         if self._check is None and self._opening is None and self._waiting:
-            index = self._opening = self._waiting.popleft()
-            job, incarnation = self._manifest.job_id, self._manifest.incarnation
+            request = self._opening = self._waiting.popleft()
+            job, incarnation, index = self._manifest.job_id, self._manifest.incarnation, request.index
             self._context.read_log(
-                job, incarnation, index, index + 1, 1, lambda read: self._read(index, read)
+                job, incarnation, index, index + 1, 1, lambda read: self._read(request, read)
             )
 
-    def _read(self, index: int, read: LogRead | None) -> None:
-        if index != self._opening:
+    def _read(self, request: VerifyRequest, read: LogRead | None) -> None:
+        if request != self._opening:
             return
-        self._opening = None
+        self._opening, index = None, request.index
         if read is None or read.error:
-            self._end(index, "failed", error=read.error if read else "the results log does not answer")
+            self._end(request, "failed", error=read.error if read else "the results log does not answer")
             return
         try:
             page = decode_page(read.page)
         except ProtocolError as error:
-            self._end(index, "failed", error=str(error))
+            self._end(request, "failed", error=str(error))
             return
         if not page and read.hole is not None:
-            self._end(index, "unknown", error=f"interval {index} is damaged on disk and is being fetched")
+            self._end(request, "unknown", error=f"interval {index} is damaged on disk and is being fetched")
         elif not page:
             expired = read.expired is not None and index <= read.expired
             text = "is not kept any more" if expired else "has no final record"
-            self._end(index, "unknown", error=f"interval {index} {text}")
+            self._end(request, "unknown", error=f"interval {index} {text}")
         elif page[0][0].state == "SKIPPED":
             why = page[0][0].reason or "there is nothing to compare"
-            self._end(index, "unknown", error=f"interval {index} was skipped: {why}")
+            self._end(request, "unknown", error=f"interval {index} was skipped: {why}")
         else:
-            self._begin(*page[0])
+            self._begin(request, *page[0])
 
-    def _begin(self, record: ResultRecord, rows: bytes) -> None:
+    def _begin(self, request: VerifyRequest, record: ResultRecord, rows: bytes) -> None:
         stage = next((each for each in self._stages if each.manifest.version == record.version), None)
         if stage is None:
             text = f"interval {record.index} is of version {record.version}, whose text is not kept any more"
-            self._end(record.index, "unknown", error=text)
+            self._end(request, "unknown", error=text)
             return
         inside = self._inside(record, stage.manifest)
         timer = self._context.after(VERIFY_S, self._late)
         names = {entry.number: entry.name for entry in inside}
         token = self._context.token()
-        self._check = _Check(record.index, token, record, rows, stage.manifest, names, timer)
+        measurement = LossMeasurement(request.losses, read_plan(stage.manifest.text), self._rates)
+        about = (request, token, record, rows, stage.manifest)
+        self._check = RunningCheck(*about, names, timer, measurement)
         if len(inside) != record.agents_in:
             gone = f"{record.agents_in} agents are in the record, {len(inside)} of them are still members"
             self._check.errors["the roster"] = gone
@@ -229,13 +208,13 @@ class Verifier:
         shared = self._book.shared_names()
         return [entry for entry in known if not {entry.name, called(entry, shared)} & {*record.missing}]
 
-    def _read_latest(self, check: _Check) -> None:
+    def _read_latest(self, check: RunningCheck) -> None:
         if read_plan(check.manifest.text).latest:
             check.latest = SideInput(self._context, [check.manifest], lambda: self._received(check))
             check.latest.begin()
             check.latest.has_read(check.index)
 
-    def _received(self, check: _Check) -> None:
+    def _received(self, check: RunningCheck) -> None:
         if check is self._check and check.latest is not None and check.latest.has_read(check.index):
             check.latest.stop()
             if not check.waits_for:
@@ -261,20 +240,7 @@ class Verifier:
         if wrong or (not message.error and len(sizes) != self._manifest.partitions):
             self._context.stats["control.malformed"] += 1
             return
-        name = check.waits_for.pop(message.number)
-        if message.error:
-            check.errors[name] = message.error
-        elif check.nbytes + len(payload) > PAYLOAD_BYTES_MAX:
-            check.errors[name] = f"all agents together sent more than {PAYLOAD_BYTES_MAX} bytes to compare"
-        else:
-            check.nbytes += len(payload)
-            parts, at = [], 0
-            for size in sizes:
-                parts.append(payload[at : at + size])
-                at += size
-            check.payloads.append(tuple(parts))
-            check.counts.append(message.counts)
-            check.agents[name] = message.counts[0] if message.counts else 0
+        check.take(message, payload)
         if not check.waits_for:
             self._finish()
 
@@ -293,16 +259,16 @@ class Verifier:
         if check.errors:
             self._conclude("incomplete")
             return
-        inputs: tuple[tuple[str, int, bytes], ...] = ()
-        if check.latest is not None:
-            if not check.latest.has_read(check.index):
-                return
-            inputs = check.latest.inputs(check.index)
+        if check.latest is not None and not check.latest.has_read(check.index):
+            return
         check.timer.cancel()
-        parts = tuple(
-            tuple(each[partition] for each in check.payloads if each[partition])
-            for partition in range(self._manifest.partitions)
-        )
+        self._make(check)
+
+    def _make(self, check: RunningCheck) -> None:
+        """Order the rows of all members, or of those that a loss leaves."""
+        lost = check.measurement.next_lost(check.inside, check.counts)
+        parts = check.parts(self._manifest.partitions, lost)
+        inputs = () if check.latest is None else check.latest.inputs(check.index)
         about = (self._manifest.job_id, self._epoch, check.manifest, check.index, parts, REV)
         effect = Finalise(*about, inputs=inputs)
         self._context.emit(effect)
@@ -314,6 +280,9 @@ class Verifier:
         if event.error:
             check.errors["the root"] = event.error
             self._conclude("incomplete")
+            return
+        if check.request.losses:
+            self._measured(check, event)
             return
         if check.rows == event.rows:
             table = table_of(check.rows)
@@ -328,14 +297,18 @@ class Verifier:
                 check.errors["the results log"] = "a page of the rows cannot be read"
                 self._conclude("incomplete")
             else:
-                made = table_of(event.rows)
-                again = event.rows if made is None else joined(event.pages[: len(made.pages)])
-                self._compare(check, ipc_to_table(rows), ipc_to_table(again))
+                self._compare(check, ipc_to_table(rows), _table(event))
 
         about = (self._manifest.job_id, self._manifest.incarnation, check.index)
         read_rows(self._context, *about, check.rows, read)
 
-    def _compare(self, check: _Check, published: pa.Table, again: pa.Table) -> None:
+    def _measured(self, check: RunningCheck, event: Finalised) -> None:
+        if check.measurement.made(_table(event)):
+            self._conclude("measured", rows=check.measurement.rows, cases=check.measurement.cases)
+        else:
+            self._make(check)
+
+    def _compare(self, check: RunningCheck, published: pa.Table, again: pa.Table) -> None:
         differences = differing(published, again)
         lost = check.latest.lacks(check.index) if differences and check.latest is not None else []
         if lost:
@@ -355,36 +328,23 @@ class Verifier:
         elif state == "different":
             self.different += 1
             self._context.stats["control.verify_different"] += 1
-        self._end(
-            check.index,
-            state,
-            digest=hashlib.blake2b(check.rows, digest_size=16).hexdigest(),
-            published=dict(check.record.counts),
-            recomputed=counts_dict(add_counts(check.counts)),
-            agents=[{"agent": name, "records": number} for name, number in sorted(check.agents.items())],
-            errors=[{"agent": name, "error": text} for name, text in sorted(check.errors.items())],
-            **more,
-        )
+        more["errors"] = [{"agent": name, "error": text} for name, text in sorted(check.errors.items())]
+        if not check.request.losses:
+            more |= {
+                "digest": hashlib.blake2b(check.rows, digest_size=16).hexdigest(),
+                "published": dict(check.record.counts),
+                "recomputed": counts_dict(add_counts(check.counts.values())),
+                "agents": check.agents(),
+            }
+        self._end(check.request, state, **more)
 
-    def _end(self, index: int, state: str, **more: Any) -> None:
-        self._done[index] = self._state(index, state, **more)
+    def _end(self, request: VerifyRequest, state: str, **more: Any) -> None:
+        self._done[request] = state_of(self._manifest, request, state, **more)
         while len(self._done) > KEPT_MAX:
             self._done.popitem(last=False)
         self._next()
 
 
-def differing(published: pa.Table, recomputed: pa.Table) -> list[dict[str, Any]]:
-    """The first rows that differ, as JSON values; None stands for a row that one side lacks.
-
-    Cost: a comparison of columns; only stretches that are not equal become Python objects.
-    """
-    found: list[dict[str, Any]] = []
-    for at in range(0, max(len(published), len(recomputed)), COMPARED_ROWS):
-        one, other = published.slice(at, COMPARED_ROWS), recomputed.slice(at, COMPARED_ROWS)
-        if one.equals(other):
-            continue
-        pairs = zip_longest(rows_to_json(one), rows_to_json(other))
-        found += [{"published": row, "recomputed": again} for row, again in pairs if row != again]
-        if len(found) >= DIFFERENCES_MAX:
-            break
-    return found[:DIFFERENCES_MAX]
+def _table(event: Finalised) -> pa.Table:
+    made = table_of(event.rows)
+    return ipc_to_table(event.rows if made is None else joined(event.pages[: len(made.pages)]))

@@ -74,6 +74,23 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[dict[str, Any]] | UnsetType = UNSET
 
 
+class MeasuredLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What an interval would have been worth without some members; from `errors` on, the outcome.
+
+    `rows` is the number of rows of all members. Each of the `cases` has the failure domain, its members, the
+    fidelity by usual rates, the share of the interval's records, and what the rows had in common.
+    """
+
+    job: str
+    interval: int
+    state: str
+    waits_for: list[str] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    errors: list[dict[str, str]] | UnsetType = UNSET
+    rows: int | UnsetType = UNSET
+    cases: list[dict[str, Any]] | UnsetType = UNSET
+
+
 class PossibleLoss(msgspec.Struct, frozen=True):
     """What a recovery may lose: the first interval and None, and a sentence."""
 

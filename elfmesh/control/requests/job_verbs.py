@@ -23,7 +23,7 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, StreamRow, TreeRow
 from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow, ForgottenAgent
-from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, Verification
+from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, MeasuredLoss, Verification
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.describe import agent_row, description, job_row, known_row, stream_row
 from elfmesh.control.requests.no_majority import NoMajority
@@ -33,6 +33,9 @@ from elfmesh.control.requests.verbs import HUNG_UP, KNOWN
 from elfmesh.control.requests.version_handler import VersionHandler, status
 from elfmesh.control.requests.voting import health, voting
 from elfmesh.control.requests.why import explanation
+
+LOSSES_MAX = 64
+"""Failure domains of one measurement; the master makes the rows without each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,28 @@ def verify(asked: Asked) -> Verification | None:
         return None
     if asked.body.get("again"):
         asked.master.term.verifier.again(interval)
-    return asked.master.term.verifier.status(interval)
+    found = asked.master.term.verifier.status(interval)
+    assert isinstance(found, Verification), "there are no losses"
+    return found
+
+
+def measure(asked: Asked) -> MeasuredLoss | None:
+    """Measure the worth of an interval without the agents of each failure domain, which the request names."""
+    interval, named = asked.body.get("interval"), asked.body.get("losses")
+    try:
+        losses = msgspec.convert(named, dict[str, list[str]])
+    except msgspec.ValidationError:
+        losses = {}
+    if not isinstance(interval, int) or isinstance(interval, bool) or not 0 < len(losses) <= LOSSES_MAX:
+        text = f"what-if needs the number of an interval, and 1 to {LOSSES_MAX} failure domains"
+        refuse(asked.parts.context, asked.ask.origin, asked.ask.token, BAD_REQUEST, text)
+        return None
+    domains = tuple((value, tuple(sorted(losses[value]))) for value in sorted(losses))
+    if asked.body.get("again"):
+        asked.master.term.verifier.again(interval, domains)
+    found = asked.master.term.verifier.status(interval, domains)
+    assert isinstance(found, MeasuredLoss), "there are losses"
+    return found
 
 
 def interval(asked: Asked) -> None:
@@ -128,6 +152,7 @@ JOB_HANDLERS: dict[str, JobHandler] = {
     "interval": interval,
     "rollout": lambda asked: status(asked.master),
     "verify": verify,
+    "measure": measure,
     "delete": delete,
 }
 

@@ -18,7 +18,14 @@ from typing import Literal
 import msgspec
 
 from elfmesh.control.protocol import replies, replies_agents
-from elfmesh.control.protocol.replies_changes import Applied, Deleted, Recovery, RolloutStatus, Verification
+from elfmesh.control.protocol.replies_changes import (
+    Applied,
+    Deleted,
+    MeasuredLoss,
+    Recovery,
+    RolloutStatus,
+    Verification,
+)
 
 HUNG_UP = "hung_up"
 """Sent by the agent of a client, with the token of the client's request, when the client stops waiting."""
@@ -101,6 +108,14 @@ class Verify(Fields, frozen=True):
     again: bool = False
 
 
+class Measure(Fields, frozen=True):
+    """`each`: the label whose values are lost, one after the other. `again`: discard an earlier outcome."""
+
+    interval: int
+    each: str
+    again: bool = False
+
+
 class Interval(Fields, frozen=True):
     """The default is the newest closed interval."""
 
@@ -173,6 +188,7 @@ VERBS: dict[str, Verb] = {
         Verb("interval", patient=True, request=Interval, reply=replies.IntervalState),
         Verb("story", Scope.OVER, "GET story", request=Interval, reply=replies.Story),
         _operation("verify", route="POST verify", request=Verify, reply=Verification),
+        _operation("measure", route="POST what-if", request=Measure, reply=MeasuredLoss),
         Verb("delete", route="DELETE", need=Need.SUBMIT, changes=True, reply=Deleted),
         _change("pause", route="POST pause"),
         _change("resume", route="POST resume"),

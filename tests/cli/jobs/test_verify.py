@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from elfmesh.control.master.verification import differing
+from elfmesh.control.master.row_differences import differing
 from elfmesh.control.protocol.events import Recompute
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.machine import Received, Send

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,8 @@ def test_a_job_without_a_result_is_exit_code_1(api: str, fleet: FakeBackend) -> 
         (["--each", "row"], 65, "no agent has the label 'row'"),
         (["--each", "rack", "--lose", "rack=r1"], 2, "what is lost?"),
         ([], 2, "what is lost?"),
+        (["--each", "rack", "--interval", "7"], 2, "--interval needs --each and --job"),
+        (["--lose", "rack=r1", "--job", "shop/top", "--interval", "7"], 2, "--interval needs --each"),
     ],
 )
 def test_bad_options(options: list[str], code: int, message: str, api: str, fleet: FakeBackend) -> None:
@@ -72,3 +75,47 @@ def test_a_job_without_a_master_has_a_row(api: str, fleet: FakeBackend) -> None:
     assert ["shop/top", "no", "master", "none", "already"] in rows
     assert "shop/top: no majority of the agents" in ran.stderr
     assert "3 jobs would have no result: shop/gone, shop/led, shop/top" in ran.stderr
+
+
+def case(lost: str, stay: int | None, gone: list[str], error: float | None) -> dict[str, Any]:
+    rows = [{"product": name} for name in gone]
+    return {
+        "lost": lost,
+        "agents": [],
+        "fidelity": 0.7,
+        "records": 0.7,
+        "stay": stay,
+        "gone": rows,
+        "error": error,
+    }
+
+
+def test_a_measured_interval(api: str, fleet: FakeBackend) -> None:
+    cases = [case("r1", 5, [], 0.288), case("r2", 1, list("abcd"), 0.5), case("r3", None, [], None)]
+    found = {"job": "shop/top", "interval": 7, "state": "measured", "errors": [], "rows": 5, "cases": cases}
+    fleet.replies["measure"] = Reply(0, 200, found)
+    asked = ("what-if", "--each", "rack", "--job", "shop/top", "--interval", "7", "--api", api)
+    ran = elf(*asked)
+    assert ran.exit_code == 0, ran.output
+    head, *lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
+    assert head == "RACK FIDELITY OF THE TOP 5 STAY VALUES OFF BY"
+    assert lines == ["r1 0.70 5 28.8 %", "r2 0.70 1 without a; b; c, ... 50.0 %", "r3 0.70"]
+    verb, body = fleet.asked[-1]
+    assert (verb, body["interval"], body["again"]) == ("measure", 7, True)
+    assert body["losses"]["r1"] == ["web1", "web2"]
+    assert json.loads(elf(*asked, "-o", "json").stdout) == found
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"state": "refused", "error": "its sessions begin in earlier intervals"}, "its sessions begin"),
+        ({"state": "incomplete", "errors": [{"agent": "web2", "error": "no log"}]}, "web2: no log"),
+    ],
+)
+def test_an_interval_that_cannot_be_measured(
+    answer: dict[str, Any], message: str, api: str, fleet: FakeBackend
+) -> None:
+    fleet.replies["measure"] = Reply(0, 200, {"job": "shop/top", "interval": 7, **answer})
+    ran = elf("what-if", "--each", "rack", "--job", "shop/top", "--interval", "7", "--api", api)
+    assert (ran.exit_code, message in ran.stderr) == (1, True)

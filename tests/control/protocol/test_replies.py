@@ -116,6 +116,11 @@ def a_running_job() -> Recorded:
     world.run(2.0)
     asked("verify", interval=7)
     asked("verify")
+    halves = {"r1": ["agent-0"], "r2": ["agent-1", "agent-2"]}
+    asked("measure", interval=1000, losses=halves)
+    world.run(2.0)
+    asked("measure", interval=1000, losses=halves)
+    asked("measure", interval=1000, losses={})
     asked("recover")
     for verb in ("steps", "rows", "louder"):
         asked(verb)
