@@ -30,6 +30,9 @@ from elfmesh.units import format_duration
 MISSING_SHOWN = 8
 """Maximum number of missing agents in a row of a list of jobs; a record names all."""
 
+BY_JOB = ("job_costs", "tentative")
+"""What an agent reports of each job, which its row in a list does not have."""
+
 NO_MAJORITY = "no majority"
 """State of a job of which most voters do not answer."""
 
@@ -177,7 +180,7 @@ def agent_row(context: Context, member_host: MemberHost, leads: list[str], healt
         "health": health,
     }
     facts = context.facts("agent")
-    return AgentRow(**row | {name: fact for name, fact in facts.items() if name != "job_costs"})
+    return AgentRow(**row | {name: fact for name, fact in facts.items() if name not in BY_JOB})
 
 
 def stream_row(context: Context, stream: StreamInfo) -> StreamRow:

@@ -39,7 +39,14 @@ VARIES = re.compile(
 NOT_RECORDED = {"rows", "arrow", "forget"}
 """Verbs whose replies are pages of rows, or that change what an agent remembers."""
 FACTS: dict[str, dict[str, Any]] = {
-    "agent": {"incarnation": 1, "version": "1.0", "skew_seconds": None, "job_costs": {}, "load": {"jobs": 1}},
+    "agent": {
+        "incarnation": 1,
+        "version": "1.0",
+        "skew_seconds": None,
+        "job_costs": {},
+        "tentative": {},
+        "load": {"jobs": 1},
+    },
     "trees": {
         "items": [
             {
