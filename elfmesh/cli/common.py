@@ -17,8 +17,9 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -30,8 +31,17 @@ from elfmesh.local.row_formats import ROW_FORMATS, row_format
 from elfmesh.local.text_input import read_text
 from elfmesh.text import CSV_END, printable
 
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
+PARQUET = "parquet"
+ROWS_OUTPUT = (*FORMATS, *(name for name in ROW_FORMATS if name not in FORMATS), PARQUET)
 
 
 def api_option(command: Command) -> Command:
@@ -94,23 +104,51 @@ def job_argument(command: Command) -> Command:
 
 
 def output_option(command: Command) -> Command:
-    return _output(FORMATS)(command)
-
-
-def rows_output_option(command: Command) -> Command:
-    """Add -o for a command that prints rows."""
-    return _output((*FORMATS, *(name for name in ROW_FORMATS if name not in FORMATS)))(command)
-
-
-def _output(formats: Sequence[str]) -> Callable[[Command], Command]:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(formats),
+        type=click.Choice(FORMATS),
         default="table",
         show_default=True,
         help="Output format.",
-    )
+    )(command)
+
+
+class _RowsOutput(click.Option):
+    """-o of a command that prints rows: a format and, for parquet, `--output FILE` too.
+
+    The command receives the format as `output` and the file as `output_file`. The last format counts.
+    """
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        self.multiple = True  # for the parser only: variables and defaults are one format
+        super().add_to_parser(parser, ctx)
+        self.multiple = False
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> str:
+        given = value if isinstance(value, list) else [value]
+        formats = [each for each in given if each in ROWS_OUTPUT]
+        files = [each for each in given if each not in ROWS_OUTPUT]
+        chosen: str = self.type.convert(formats[-1] if formats else files[-1], self, ctx)
+        if files and (chosen != PARQUET or len(files) > 1):
+            self.type.convert(files[-1], self, ctx)
+        if chosen == PARQUET and not files:
+            raise click.UsageError("parquet is written to a file: -o parquet --output FILE", ctx)
+        ctx.params["output_file"] = Path(files[0]) if files else None
+        return chosen
+
+
+def rows_output_option(command: Command) -> Command:
+    """Add -o for a command that prints rows, or writes them to the file `output_file` as Parquet."""
+    return click.option(
+        "-o",
+        "--output",
+        cls=_RowsOutput,
+        type=click.Choice(ROWS_OUTPUT),
+        default="table",
+        show_default=True,
+        help="Output format; parquet also needs --output FILE.",
+    )(command)
 
 
 def file_option(command: Command) -> Command:
@@ -209,8 +247,11 @@ PIPE_COLUMNS = 10_000
 """Width of a table on a pipe, large enough that no line is folded."""
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print an aligned table. Without a terminal, the table is as wide as its content."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, cut: bool = False) -> None:
+    """Print an aligned table. Without a terminal, the table is as wide as its content.
+
+    On a terminal, columns are folded to its width; with `cut`, each line ends with "…" where it is too wide.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -218,7 +259,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, column in enumerate(columns):
         numbers = bool(rows) and all(
-            isinstance(row[place], int | float) and not isinstance(row[place], bool)
+            isinstance(row[place], int | float | Decimal) and not isinstance(row[place], bool)
             for row in rows
             if row[place] is not None
         )
@@ -233,7 +274,27 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if sum((each.min_width or 0) + 2 for each in table.columns) > console.width:
         for each in table.columns:
             each.min_width = None
-    console.print(table)
+    # rich would end the process with code 1 at a closed pipe
+    with console.capture() as shown:
+        if cut:
+            _print_cut(console, table)
+        else:
+            console.print(table)
+    click.echo(shown.get(), nl=False)
+
+
+def _print_cut(console: Console, table: Table) -> None:
+    from rich.segment import Segment, Segments
+
+    wide = console.options.update(width=PIPE_COLUMNS)
+    if console.measure(table, options=wide).maximum <= console.width:
+        console.print(table)
+        return
+    for column in table.columns:
+        column.no_wrap = True
+    segments = console.render(table, wide)
+    for line in Segment.split_and_crop_lines(segments, console.width - 1, include_new_lines=False):
+        console.print(Segments([*line, Segment("…"), Segment.line()]), end="")
 
 
 def print_json(value: Any) -> None:
@@ -252,7 +313,12 @@ def csv_line(values: Sequence[Any]) -> str:
 
 
 def print_rows(
-    output: str, columns: Sequence[str], rows: Sequence[dict[str, Any]], *, header: bool = True
+    output: str,
+    columns: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    *,
+    header: bool = True,
+    cut: bool = False,
 ) -> None:
     """Print objects in the chosen format. Tables and CSV contain only `columns`."""
     if output == "json":
@@ -261,7 +327,7 @@ def print_rows(
         return
     cells = [[row.get(column) for column in columns] for row in rows]
     if output == "table":
-        print_table([column.upper() for column in columns], cells)
+        print_table([column.upper() for column in columns], cells, cut=cut)
         return
     if output != "csv":
         out = io.StringIO()

@@ -8,16 +8,20 @@ control characters; see `row_formats` for the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import pyarrow as pa
 
 from elfmesh.control.jobs.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
+from elfmesh.control.jobs.spark_types import UTC
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.local.row_formats import row_format, value_text
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.nodes import WindowBound
 from elfmesh.text import printable
+
+if TYPE_CHECKING:
+    from elfmesh.local.parquet_file import ParquetRows
 
 ROWS_HELD_MAX = 1000
 """Number of rows whose widths are measured together. Later rows keep these widths or widen them."""
@@ -121,11 +125,44 @@ class RowsWriter(_Tabular):
         """Do nothing, because the writer holds no rows."""
 
 
-class TableWriter(_Tabular):
-    """Writes aligned columns: numbers on the right; the header is bold on a terminal."""
+class ParquetWriter(_Tabular):
+    """Writes rows to a Parquet file, with the types of the result."""
 
-    def __init__(self, out: TextIO, statement: Statement, *, bold: bool) -> None:
+    def __init__(self, rows: ParquetRows, statement: Statement) -> None:
         super().__init__(statement)
+        self._rows = rows
+
+    def interval(self, result: IntervalResult) -> None:
+        """Write the rows of the interval."""
+        table, record = result.table, result.record
+        if self._bounded:
+            for at, (name, us) in enumerate(zip(BOUNDS, (record.start_us, record.end_us), strict=True)):
+                table = table.add_column(at, name, pa.repeat(pa.scalar(us, UTC), table.num_rows))
+        self._rows.write(table)
+
+    def rows(self, table: pa.Table) -> None:
+        """Write rows."""
+        self._rows.write(table)
+
+    def end(self, record: ResultRecord | None) -> None:
+        """Do nothing, because the file ends later."""
+
+
+class TableWriter(_Tabular):
+    """Writes aligned columns: numbers on the right.
+
+    Args:
+        out: receives the lines.
+        statement: the query.
+        bold: the header is bold.
+        columns_max: width of the terminal; a line that is wider is cut. None: no line is cut.
+    """
+
+    def __init__(
+        self, out: TextIO, statement: Statement, *, bold: bool, columns_max: int | None = None
+    ) -> None:
+        super().__init__(statement)
+        self._columns_max = columns_max
         self._out = out
         self._bold = bold
         self._held: list[list[Any]] = []
@@ -160,10 +197,17 @@ class TableWriter(_Tabular):
             widths = [max(width, cell_width(text)) for width, text in zip(widths, row, strict=True)]
         self._widths = widths
         if first:
-            line = _aligned(header, widths, right)
+            line = self._cut(_aligned(header, widths, right))
             self._out.write(f"{BOLD}{line}{PLAIN}\n" if self._bold else f"{line}\n")
-            self._out.write("  ".join("-" * width for width in widths) + "\n")
-        self._out.writelines(_aligned(row, widths, right) + "\n" for row in texts)
+            self._out.write(self._cut("  ".join("-" * width for width in widths)) + "\n")
+        self._out.writelines(self._cut(_aligned(row, widths, right)) + "\n" for row in texts)
+
+    def _cut(self, line: str) -> str:
+        if self._columns_max is None or cell_width(line) <= self._columns_max:
+            return line
+        from rich.cells import set_cell_size
+
+        return set_cell_size(line, self._columns_max - 1) + "…"
 
 
 def _has_bounds(statement: Statement) -> bool:
@@ -173,11 +217,23 @@ def _has_bounds(statement: Statement) -> bool:
     return any(isinstance(expr, WindowBound) for _, expr in own)
 
 
-def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> AnswerWriter:
-    """Return the writer for `-o kind`."""
+def writer(
+    kind: str,
+    out: TextIO,
+    statement: Statement,
+    *,
+    bold: bool,
+    columns_max: int | None = None,
+    file: ParquetRows | None = None,
+) -> AnswerWriter:
+    """Return the writer for `-o kind`; `file` receives the rows of -o parquet."""
+    if file is not None:
+        return ParquetWriter(file, statement)
     if kind == "json":
         return JsonWriter(out)
-    return TableWriter(out, statement, bold=bold) if kind == "table" else RowsWriter(kind, out, statement)
+    if kind == "table":
+        return TableWriter(out, statement, bold=bold, columns_max=columns_max)
+    return RowsWriter(kind, out, statement)
 
 
 def cell_width(text: str) -> int:

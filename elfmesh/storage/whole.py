@@ -16,8 +16,8 @@ from elfmesh.storage.starving import opened_file
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file under another name; at the end of the block it is durable and gets its name.
 
-    After an OSError the new file is deleted. A StorageError means that it has its name, but this may not be
-    durable.
+    After an error of the block the new file is deleted. A StorageError means that the file has its name, but
+    this may not be durable.
     """
     beside = path.with_name(f".{path.name}.new")
     try:
@@ -26,7 +26,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise

@@ -160,10 +160,8 @@ def _age(result: dict[str, Any]) -> tuple[int, int]:
 
 def _rows(client: ResultSource, job: str, head: dict[str, Any], *, tentative: bool) -> pa.Table:
     index = head["interval"]["index"]
-    question: dict[str, Any] = {"from": index - 1, "to": index, "types": "own"}
-    question |= {"state": "all"} if tentative else {}
-    target = f"{job_path(job)}/arrow?{urlencode(question)}"
-    table = pa.concat_tables(list(_tables(client, target)))
+    state = "all" if tentative else "final"
+    table = pa.concat_tables(list(arrow_tables(client, job, index - 1, index, state=state, types="own")))
     if tentative and table.num_rows:  # the answer contains all revisions that are kept, one after the other
         newest = max(table.column("rev").to_pylist())
         table = table.filter(pc.equal(table.column("rev"), newest))
@@ -172,13 +170,34 @@ def _rows(client: ResultSource, job: str, head: dict[str, Any], *, tentative: bo
     return table
 
 
-def _tables(client: ResultSource, target: str) -> Iterator[pa.Table]:
+def arrow_tables(
+    client: ResultSource, job: str, after: int, upto: int, *, state: str = "final", types: str = "all"
+) -> Iterator[pa.Table]:
+    """Yield the rows of the intervals in (after, upto], with the columns of their interval.
+
+    Args:
+        client: client of any agent.
+        job: name of the job.
+        after: number of the interval before the first one.
+        upto: number of the last interval.
+        state: "final", or "all" for the revisions of open intervals too.
+        types: "all" for types that fit all intervals, "own" for the newest interval with its own types.
+
+    Raises:
+        RuntimeFailure: the job does not exist, or the first interval has expired.
+        Unreachable: no agent answers, or the answer breaks off.
+    """
+    question = {"from": after, "to": upto, "types": types, "state": state}
+    target = f"{job_path(job)}/arrow?{urlencode(question)}"
     connection, response = client.open("GET", target, timeout_s=30.0)
     try:
         if response.status != http.client.OK:
             raise error_from(response.status, parse_json(response.read()), target)
-        with pa.ipc.open_stream(response.read()) as reader:
-            yield reader.read_all()
+        with pa.ipc.open_stream(response) as reader:
+            schema = reader.schema
+            yield schema.empty_table()
+            for batch in reader:
+                yield pa.Table.from_batches([batch], schema)
     except (OSError, http.client.HTTPException, pa.ArrowException) as error:
         raise Unreachable(f"the agent at {client.address} closed the connection early: {error}") from None
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,19 +49,29 @@ COLUMNS = {
 @click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
 @rows_output_option
 @api_option
-def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
-    """List the jobs, agents, streams or trees of the overlay."""
+def get_command(kind: str, watch: bool, output: str, output_file: Path | None, api: str | None) -> None:
+    """List the jobs, agents, streams or trees of the overlay.
+
+    Example: elf get jobs -o vertical
+    """
+    if watch and output_file is not None:
+        raise UsageError("--watch prints lists without end, and a Parquet file has one")
     client = Client(api)
     first = True
     while True:
         rows, silent = _listed(client, kind)
         if watch and output == "table" and not first:
             click.clear()
-        if rows or output != "table":
+        if output_file is not None:
+            from elfmesh.local.parquet_file import parquet_file, table_of
+
+            with parquet_file(output_file) as found:
+                found.write(table_of(COLUMNS[kind], rows))
+        elif rows or output != "table":
             if kind == "agents" and (warning := insecurity(rows)):
                 say(warning)
             shown = [_flat(row) for row in _distinguished(rows)] if output == "table" else rows
-            print_rows(output, COLUMNS[kind], shown)
+            print_rows(output, COLUMNS[kind], shown, cut=True)
         else:
             say(f"There are no {kind}.")
         if silent:

@@ -6,6 +6,7 @@ The rows are written to standard output, and the intervals from which they come 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -44,12 +45,15 @@ def query_command(
     wait: str,
     tentative: bool,
     output: str,
+    output_file: Path | None,
     api: str | None,
 ) -> None:
     """Run a query over the newest result of every job that it names: SELECT ... FROM shop.top.
 
     The columns are those of the job, and ts, interval_index, interval_start, interval_end, state, rev,
     completeness.
+
+    Example: elf query "SELECT product, hits FROM shop.top ORDER BY hits DESC" -o parquet --output top.parquet
     """
     if (text is None) == (path is None):
         raise UsageError("no query" if text is None else "two queries", hint="Give a query or -f FILE.")
@@ -70,6 +74,12 @@ def query_command(
         raise with_caret(error, text) from None
     except RuntimeFailure as error:
         raise _meant(error, client, text) from None
+    if output_file is not None:
+        from elfmesh.local.parquet_file import parquet_file
+
+        with parquet_file(output_file) as found:
+            found.write(answer.table)
+        return
     rows = rows_to_json(answer.table)
     if output == "json":
         click.echo(encode_json({"of": answer.of, "rows": rows}).decode())
@@ -79,7 +89,7 @@ def query_command(
     if output != "table":
         print_rows(output, columns, rows)
         return
-    print_table(columns, cells)
+    print_table(columns, cells, cut=True)
     sys.stdout.flush()
     for each in answer.of:
         interval, agents = each["interval"], each["agents"]

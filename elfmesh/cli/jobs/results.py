@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -30,6 +31,7 @@ from elfmesh.cli.common import (
 )
 from elfmesh.cli.jobs.chart import Chart
 from elfmesh.cli.jobs.result_range import first_of_last, interval_from, parse_time
+from elfmesh.cli.jobs.results_file import write_parquet
 from elfmesh.local.row_formats import row_format
 
 _NOTED = ("reason", "withdrawn", "growing")
@@ -75,6 +77,7 @@ def results_command(
     chart: bool,
     column: str | None,
     output: str,
+    output_file: Path | None,
     api: str | None,
 ) -> None:
     """Print the results of JOB, oldest first.
@@ -83,10 +86,22 @@ def results_command(
     """
     if sum(each is not None for each in (start, last, since)) > 1:
         raise click.UsageError("--from, --last and --since exclude each other")
-    if early and (chart or state == "all" or output == "csv"):
-        raise click.UsageError("--early excludes --state all, --chart and -o csv")
+    if early and (chart or state == "all" or output in ("csv", "parquet")):
+        raise click.UsageError("--early excludes --state all, --chart, -o csv and -o parquet")
+    if follow and output_file is not None:
+        raise click.UsageError("--follow has no end, and a Parquet file has one")
     if (chart and output != "table") or (column and not chart):
         raise click.UsageError("--column needs --chart, and --chart needs the table format")
+    client, now = Client(api), datetime.datetime.now(datetime.UTC)
+    stop = until and interval_from(client, job, parse_time(until, now, "--until"))
+    if since is not None:
+        start = interval_from(client, job, parse_time(since, now, "--since"))
+    elif last is not None:
+        start = first_of_last(client, job, last)
+    if output_file is not None:
+        stop = stop if isinstance(stop, int) else None
+        write_parquet(client, job, output_file, (start, stop), limit, state=state)
+        return
     with contextlib.ExitStack() as stack:
         printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
         printer: _Printer = printers[output]() if output in printers else _Rows(output)
@@ -94,12 +109,6 @@ def results_command(
             drawing = Chart(column, follow=follow)
             stack.callback(drawing.close)
             printer = drawing
-        client, now = Client(api), datetime.datetime.now(datetime.UTC)
-        stop = until and interval_from(client, job, parse_time(until, now, "--until"))
-        if since is not None:
-            start = interval_from(client, job, parse_time(since, now, "--since"))
-        elif last is not None:
-            start = first_of_last(client, job, last)
         lines = client.lines(job, follow=follow, start=start, limit=limit, state="early" if early else state)
         if isinstance(stop, int):
             lines = itertools.takewhile(lambda line: place_of(json.loads(line))[0] < stop, lines)
@@ -167,7 +176,7 @@ class _Table:
         rows = found["rows"]
         if rows:
             columns = list(rows[0])
-            print_table(columns, [[row[column] for column in columns] for row in rows])
+            print_table(columns, [[row[column] for column in columns] for row in rows], cut=True)
         if ends(found):
             click.echo()
 

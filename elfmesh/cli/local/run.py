@@ -1,6 +1,6 @@
 """`elf run`: runs a query or a job file over log files in this process.
 
-The module owns the command line, the progress bar and the summary. Rows are written to standard output,
+The module owns the command line and the order of the output. Rows are written to standard output,
 everything else to standard error. Errors are raised as the error tree; `entry` converts them to messages and
 exit codes.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import rows_output_option
+from elfmesh.cli.local.progress_bar import ProgressBar
 from elfmesh.cli.local.run_summary import refuse_unused, summarise
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from elfmesh.cli.local.live import LiveOutput
     from elfmesh.ingest.job_rows import JobRows
     from elfmesh.local.embedded import LogRun
+    from elfmesh.local.parquet_file import ParquetRows
     from elfmesh.ql import Statement
 
-BAR_AFTER_S = 1.0
 MEMORY_BYTES_MIN = 4_000_000
 NO_QUERY = "no query"
 YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
@@ -115,6 +116,7 @@ def run_command(
     year: int | None,
     patterns: tuple[str, ...],
     output: str,
+    output_file: Path | None,
     memory: str,
     streams: tuple[str, ...],
     lookups: tuple[str, ...],
@@ -158,6 +160,7 @@ def run_command(
             "python": python,
             "live": live or follow,
             "follow": follow,
+            "file": output_file,
         }
         _run_all(text, source, logs, output, options)
     except QueryError as error:
@@ -182,12 +185,28 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
     if options["follow"]:
         check_followed(paths, len(statements))
-    jobs = JobRows()
-    for number, statement in enumerate(statements):
-        if number and output not in ("json", "jsonl"):
-            click.echo()
-        with contextlib.ExitStack() as after:
-            _run_one(statement, paths, output, {**options, "jobs": jobs}, after)
+    path, jobs = options["file"], JobRows()
+    if path is not None and (len(statements) > 1 or options["live"]):
+        why = "live windows are printed again" if options["live"] else f"there are {len(statements)} jobs"
+        raise UsageError(f"a Parquet file has the rows of one answer, and {why}")
+    with whole_answer(path) as file:
+        for number, statement in enumerate(statements):
+            if number and output not in ("json", "jsonl"):
+                click.echo()
+            with contextlib.ExitStack() as after:
+                _run_one(statement, paths, output, {**options, "jobs": jobs, "file": file}, after)
+
+
+@contextlib.contextmanager
+def whole_answer(path: Path | None) -> Iterator[ParquetRows | None]:
+    """Yield the rows of the Parquet file, None if there is no file."""
+    if path is None:
+        yield None
+        return
+    from elfmesh.local.parquet_file import parquet_file
+
+    with parquet_file(path) as rows:
+        yield rows
 
 
 @contextlib.contextmanager
@@ -274,12 +293,17 @@ def _run_one(
     from elfmesh.local.run_output import writer
 
     stdin = getattr(sys.stdin, "buffer", None)
-    bar = _Bar(paths)
+    bar = ProgressBar(paths)
     notes: list[str] = []
-    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    shown = LiveOutput(lambda: writer(output, sys.stdout, job.statement, bold=bold))
+    terminal = sys.stdout.isatty()
+    bold = terminal and not os.environ.get("NO_COLOR")
+    width = shutil.get_terminal_size().columns if terminal else None
     given = {**options, "functions": None}
-    live = given.pop("live") or is_live(paths)
+    file = given.pop("file")
+    shown = LiveOutput(
+        lambda: writer(output, sys.stdout, job.statement, bold=bold, columns_max=width, file=file)
+    )
+    live = given.pop("live") or (file is None and is_live(paths))
     stop, follow = threading.Event(), given.pop("follow")
     with option_of("--format"):
         spec, lines = options["format"]
@@ -297,7 +321,7 @@ def _run_one(
             follow=stop if follow else None,
             **given,
         )
-    rows_first = job.streams and sys.stdout.isatty()
+    rows_first = job.streams and terminal and file is None
     bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not rows_first and not live
     if live:
         after.enter_context(interrupt_ends(stop))
@@ -326,7 +350,7 @@ def _print_rows(job: LogRun, shown: LiveOutput, *, live: bool) -> None:
     shown.writer.end(job.record())
 
 
-def _print_intervals(job: LogRun, shown: LiveOutput, bar: _Bar, jobs: JobRows, *, known: bool) -> None:
+def _print_intervals(job: LogRun, shown: LiveOutput, bar: ProgressBar, jobs: JobRows, *, known: bool) -> None:
     """Print the intervals at the end of the input; if `known`, without those that were printed before."""
     results = list(job.results()) if bar.enabled else job.results()
     bar.finish()
@@ -338,54 +362,6 @@ def _print_intervals(job: LogRun, shown: LiveOutput, bar: _Bar, jobs: JobRows, *
             shown.writer.interval(result)
     refuse_unused(job)
     shown.writer.end(None)
-
-
-class _Bar:
-    """Progress bar on standard error, which appears when reading takes longer than a second."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.enabled = False
-        self._paths = paths
-        self._began = time.monotonic()
-        self._read = 0
-        self._progress: Any = None
-
-    def advance(self, count: int) -> None:
-        self._read += count
-        if self._progress is not None:
-            self._progress.update(self._task, completed=self._read)
-        elif self.enabled and time.monotonic() - self._began > BAR_AFTER_S:
-            self._show()
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.finish()
-
-    def finish(self) -> None:
-        self.enabled = False
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-
-        sizes = [Path(path).stat().st_size for path in self._paths if path != "-"]
-        total = sum(sizes) if len(sizes) == len(self._paths) else None
-        columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("reading", total=total, completed=self._read)
-        self._progress.start()
 
 
 if __name__ == "__main__":

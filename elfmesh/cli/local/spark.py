@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -78,8 +79,10 @@ def run_command(
     python: bool,
     master: str | None,
     output: str,
+    output_file: Path | None,
 ) -> None:
     """Run QUERY over historical logs on Spark, and print the rows that `elf run` prints."""
+    from elfmesh.cli.local.run import whole_answer
     from elfmesh.local.run_output import writer
 
     if (query is None) == (job_file is None):
@@ -87,16 +90,19 @@ def run_command(
     text, source = read_text(job_file) if job_file is not None else (str(query), "query")
     try:
         inputs, tables = named_inputs(streams, "--stream"), named_inputs(lookups, "--lookup")
-        for number, (statement, answers) in enumerate(
-            answered(text, source, inputs, tables, python=python, master=master)
-        ):
-            if number and output not in ("json", "jsonl"):
-                click.echo()
-            out = writer(output, sys.stdout, statement, bold=False)
-            for answer in answers:
-                out.interval(answer)
-            out.end(None)
-            sys.stdout.flush()
+        with whole_answer(output_file) as file:
+            for number, (statement, answers) in enumerate(
+                answered(text, source, inputs, tables, python=python, master=master)
+            ):
+                if number and file is not None:
+                    raise UsageError("a Parquet file has the rows of one answer, and there are several jobs")
+                if number and output not in ("json", "jsonl"):
+                    click.echo()
+                out = writer(output, sys.stdout, statement, bold=False, file=file)
+                for answer in answers:
+                    out.interval(answer)
+                out.end(None)
+                sys.stdout.flush()
     except QueryError as error:
         from elfmesh.cli.common import with_caret
 
