@@ -79,6 +79,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Create the data directory of a new agent from a backup.",
     ),
     "audit": ("elfmesh.cli.host.audit:audit_group", "Show or verify the audit log of an agent."),
+    "doctor": (
+        "elfmesh.cli.host.doctor:doctor_command",
+        "Check a host and its agent, and say what to do.",
+    ),
     "archive": (
         "elfmesh.cli.host.archive:archive_command",
         "Write all new lines of this host's streams to their archives.",
@@ -141,7 +145,7 @@ SECTIONS = {
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query why verify tap dead-letters",
     "The fleet": "status wait ok-to-stop what-if forget get describe top health page leave",
-    "A host": "agent check repair backup restore compact archive audit bench",
+    "A host": "agent doctor check repair backup restore compact archive audit bench",
     "Keys and certificates": "ca key sign",
     "Set-up": "schema completion",
 }
