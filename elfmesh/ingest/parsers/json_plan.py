@@ -5,6 +5,7 @@ A path refers to nested objects first; if they do not exist, to a key with liter
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -13,6 +14,9 @@ from typing import Any, Union
 import msgspec
 
 Getter = Callable[[list[Any]], list[Any]]
+_REFUSED = re.compile(r'["\\\x00-\x1f]')
+"""Characters that the name of a field of a msgspec type must not contain."""
+
 PARTS_MAX = 16
 """Maximum number of parts of a path with all interpretations, which grow with the square of the parts. Longer
 paths are nested or one key."""
@@ -92,7 +96,7 @@ class JsonPlan:
     def _walk(self, parts: Sequence[str]) -> Getter:
         node = self._root
         steps: list[Callable[[list[Any]], list[Any]]] = []
-        plain = False
+        plain = node.kind is None
         for part in parts:
             steps.append(_dict_step(part) if plain else _field_step(node, part))
             node = node.children[part]
@@ -140,8 +144,11 @@ def _readings(path: str) -> list[list[str]]:
 def _struct(node: PathTree) -> Any:
     """Return a msgspec type for an object with the node's children; sets the `kind` of every inner object.
 
-    A requested node with children is decoded completely (kind None) and accessed as a dict.
+    A requested node with children is decoded completely (kind None) and accessed as a dict. So is a node with
+    a name that msgspec refuses.
     """
+    if any(_REFUSED.search(name) for name in node.children):
+        return dict
     fields: list[Any] = []
     for number, (name, child) in enumerate(node.children.items()):
         kind: Any = Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from elfmesh.ingest.parsers.json_lines import JsonParser
@@ -45,3 +47,18 @@ def test_a_field_and_its_parent_can_be_asked_together() -> None:
         {"u.n": "x", "u": '{"n":"x","k":[1,2]}', "u.k": "[1,2]"},
         {"u.n": None, "u": "3", "u.k": None},
     ]
+
+
+def test_a_key_may_have_any_character() -> None:
+    """A line of a log must not end a query that reads all columns."""
+    keys = ['a"b', "c\\d", "e\nf", "\x1f"]
+    block = json.dumps({key: number for number, key in enumerate(keys)} | {"plain": 9}).encode() + b"\n"
+    parsed = JsonParser().parse(block + b'{"plain":8}\n[1]\n', [*keys, "plain"])
+    assert [column.to_pylist() for column in parsed.batch.columns] == [
+        *([number, None] for number in range(len(keys))),
+        [9, 8],
+    ]
+    assert parsed.errors == 1
+    nested = b'{"k":{"c\\\\d":{"e":2},"n":3}}\n{"k":5}\n'
+    found = JsonParser().parse(nested, ["k.n", "k.c\\d.e", "k"]).batch
+    assert [found.column(at).to_pylist() for at in (0, 1)] == [[3, None], [2, None]]
