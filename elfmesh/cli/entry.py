@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.cli.local.run:run_command",
         "Run a query over log files in one process, without a network.",
     ),
+    "report": ("elfmesh.cli.local.report:report_command", "Summarise log files without a query."),
     "demo": ("elfmesh.cli.demo.demo:demo_command", "Run local agents over the generated traffic of a shop."),
     "agent": (
         "elfmesh.cli.host.agent:agent_command",
@@ -141,7 +142,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 line in --help."""
 
 SECTIONS = {
-    "On one machine": "run demo explain blazes lint plan test validate spark diff",
+    "On one machine": "run report demo explain blazes lint plan test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query why verify tap dead-letters",
     "The fleet": "status wait ok-to-stop what-if forget get describe top health page leave",

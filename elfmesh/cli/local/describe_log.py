@@ -54,7 +54,7 @@ def _print_head(found: LogProfile, *, given: bool) -> None:
     else:
         rate = found.lines_per_second
         rated = "" if rate is None else f", {rate:.3g} lines per second"
-        click.echo(f"time: {_value(found.first)} .. {_value(found.last)}{rated}")
+        click.echo(f"time: {plain_value(found.first)} .. {plain_value(found.last)}{rated}")
     click.echo()
 
 
@@ -66,34 +66,34 @@ def _object(found: LogProfile) -> dict[str, Any]:
         "lines": found.records,
         "bad": found.bad,
         "bad_samples": found.bad_samples,
-        "first": _value(found.first),
-        "last": _value(found.last),
+        "first": plain_value(found.first),
+        "last": plain_value(found.last),
         "lines_per_second": found.lines_per_second,
         "columns": [
             {
                 "column": each.name,
                 "type": " or ".join(each.types) or "VOID",
                 "values": each.values,
-                "least": _value(each.least),
-                "largest": _value(each.largest),
-                "samples": [_value(value) for value in each.samples],
+                "least": plain_value(each.least),
+                "largest": plain_value(each.largest),
+                "samples": [plain_value(value) for value in each.samples],
             }
             for each in found.columns
         ],
     }
 
 
-def _value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
         return iso_us((value - EPOCH) // datetime.timedelta(microseconds=1))
     return value if isinstance(value, int | float | str | list | dict | None) else str(value)
 
 
 def _row(column: dict[str, Any]) -> dict[str, Any]:
-    cut = {name: _cut(column[name]) for name in ("least", "largest")}
-    return {**column, **cut, "samples": ", ".join(str(_cut(value)) for value in column["samples"])}
+    cut = {name: cut_cell(column[name]) for name in ("least", "largest")}
+    return {**column, **cut, "samples": ", ".join(str(cut_cell(value)) for value in column["samples"])}
 
 
-def _cut(value: Any) -> Any:
+def cut_cell(value: Any) -> Any:
     text = text_of(value)
     return text[: CELL - 1] + "…" if len(text) > CELL else value
