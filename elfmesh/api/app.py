@@ -211,7 +211,7 @@ def _is_address(host: str) -> bool:
 
 async def _apply(request: web.Request) -> web.StreamResponse:
     body = await json_body(request)
-    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first", "seen")
+    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first", "leased", "seen")
     if not isinstance(body.get("canary") or {}, dict):
         raise UsageError('canary must be an object of labels, such as {"zone": "eu-1"}')
     return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})

@@ -59,7 +59,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Show the details of one job, agent or stream, or of log files."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
-    "query": (_CLIENT, "Run a query over the latest results of jobs."),
+    "query": (_CLIENT, "Run a query over the latest results of jobs, or over streams of the fleet."),
+    "cancel": (_CLIENT, "End a query over streams."),
     "top": (_CLIENT, "Show the load of agents and jobs, live."),
     "tap": (_CLIENT, "Show new lines of a stream, or those that a job reads."),
     "why": (_CLIENT, "Show which agent and which interval delay a job."),
@@ -144,7 +145,7 @@ line in --help."""
 SECTIONS = {
     "On one machine": "run report demo explain blazes lint plan test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
-    "Results": "results query why verify tap dead-letters",
+    "Results": "results query cancel why verify tap dead-letters",
     "The fleet": "status wait ok-to-stop what-if forget get describe top health page leave",
     "A host": "agent doctor check repair backup restore compact archive audit bench",
     "Keys and certificates": "ca key sign",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elfmesh.ql.plan.relation import fidelity_shape, key_columns
     from elfmesh.ql.plan.statement import (
         LOOKED_UP,
+        ONE_INTERVAL_US,
         SAME,
         JobClause,
         Statement,
@@ -26,20 +27,22 @@ if TYPE_CHECKING:
         job_read,
     )
     from elfmesh.ql.plan.windows import TIME_COLUMN
-    from elfmesh.ql.text.parsing import declare, expand, parse, parse_many
+    from elfmesh.ql.text.parsing import declare, expand, parse, parse_many, within
     from elfmesh.ql.values.times import to_timestamp_us
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "engine.changes": "RESET compare same_records",
-            "text.parsing": "declare expand parse parse_many",
+            "text.parsing": "declare expand parse parse_many within",
             "engine.query": "Prepared",
             "plan.fidelity_shape": "FidelityShape",
             "plan.relation": "fidelity_shape key_columns",
             "engine.open_groups": "due_us left_out",
             "plan.early": "growing_columns stable_columns",
-            "plan.statement": "LOOKED_UP SAME JobClause Statement TableSpec WindowSpec job_read",
+            "plan.statement": (
+                "LOOKED_UP ONE_INTERVAL_US SAME JobClause Statement TableSpec WindowSpec job_read"
+            ),
             "values.times": "to_timestamp_us",
             "engine.whole": "Query",
             "plan.windows": "TIME_COLUMN",
@@ -48,6 +51,7 @@ else:
 
 __all__ = [
     "LOOKED_UP",
+    "ONE_INTERVAL_US",
     "RESET",
     "SAME",
     "TIME_COLUMN",
@@ -72,4 +76,5 @@ __all__ = [
     "same_records",
     "stable_columns",
     "to_timestamp_us",
+    "within",
 ]

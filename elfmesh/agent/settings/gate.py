@@ -36,7 +36,9 @@ def gate_of(
         Signers(_keys(config.manifests.keys), config.manifests.signatures) if signed else None,
         namespaces,
     )
-    policy = policy_of(config.fields, config.namespaces, signed, config.coordination.require)
+    policy = policy_of(
+        config.fields, config.namespaces, signed, config.coordination.require, config.limits.adhoc_jobs
+    )
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
     if host.problem or host.risk:
         log.error("%s", host.problem or host.risk)

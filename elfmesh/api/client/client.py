@@ -126,6 +126,7 @@ class Client:
         source: str = "query",
         signed: str = "",
         first: int | None = None,
+        leased: bool = False,
     ) -> dict[str, Any]:
         """Submit a job, or update it if it is running. Returns when all agents have acknowledged.
 
@@ -136,6 +137,7 @@ class Client:
             source: name of the text in error messages.
             signed: envelope of `elf sign`, if the job needs a signature.
             first: first interval of a job from a savepoint. No job with this name may be running.
+            leased: end the job soon after the last request for its results; its text has UNTIL.
 
         Raises:
             QueryError: the text is wrong.
@@ -143,7 +145,7 @@ class Client:
         """
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source}
         body |= ({"creator": creator} if creator else {}) | ({"signed": signed} if signed else {})
-        body |= {} if first is None else {"first": first}
+        body |= ({} if first is None else {"first": first}) | ({"leased": True} if leased else {})
         return self._connection.ask("POST", "/v1/jobs", body)
 
     def update(
@@ -305,13 +307,17 @@ class Client:
         limit: int | None = None,
         state: str = "final",
         rows: bool = True,
+        wait_s: float = 0.0,
     ) -> Iterator[bytes]:
-        """Yield the lines of `results` as received, without loss of digits; a record may be several."""
+        """Yield the lines of `results` as received, without loss of digits; a record may be several.
+
+        Waits up to `wait_s` for each page of them.
+        """
         left, retry_until, received, had = limit, 0.0, start is not None, Parts()
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
-            query |= {"state": state} | ({} if rows else {"rows": 0})
+            query |= {"state": state} | ({} if rows else {"rows": 0}) | ({"wait": wait_s} if wait_s else {})
             got = False
             try:
                 for line in self._connection.stream(f"{job_path(job)}/results?{urlencode(query)}"):

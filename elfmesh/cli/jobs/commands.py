@@ -32,6 +32,7 @@ from elfmesh.cli.jobs.publish import publish_command
 from elfmesh.cli.jobs.query import query_command
 from elfmesh.cli.jobs.results import results_command
 from elfmesh.cli.jobs.status import status_command
+from elfmesh.cli.jobs.stream_query import cancel_command
 from elfmesh.cli.jobs.tap import tap_command
 from elfmesh.cli.jobs.top import top_command
 from elfmesh.cli.jobs.update import (
@@ -168,6 +169,7 @@ def add_commands(group: click.Group) -> None:
         describe_command,
         results_command,
         query_command,
+        cancel_command,
         tap_command,
         top_command,
         why_command,

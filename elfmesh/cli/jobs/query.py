@@ -1,4 +1,4 @@
-"""`elf query`: runs ELF-QL over the latest results of jobs.
+"""`elf query`: runs ELF-QL over the latest results of jobs, or over streams of the fleet (`stream_query`).
 
 The rows are written to standard output, and the intervals from which they come to standard error.
 """
@@ -13,10 +13,14 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_option, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
+from elfmesh.cli.jobs.stream_query import ask_streams, range_clause
 from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
 from elfmesh.units import parse_duration_us
+
+STREAMS_WAIT_US = 10_000_000
+"""How long an answer over streams waits for further agents, by default."""
 
 
 @click.command("query")
@@ -30,10 +34,19 @@ from elfmesh.units import parse_duration_us
 )  # fmt: skip
 @click.option(
     "--wait",
-    default="0 s",
-    show_default=True,
     metavar="DURATION",
-    help="How long to wait for a result with sufficient fidelity.",
+    help="How long to wait for a result with sufficient fidelity, or for further agents after the first one"
+    " has read its logs. [default: 0 s for jobs, 10 s for streams]",
+)
+@click.option("--history", metavar="DURATION", help="Read the streams' records of this time until now.")
+@click.option("--until", metavar="DURATION", help="Read new records of the streams as well, for this time.")
+@click.option("--complete", is_flag=True, help="Exit with 1 unless all agents are in the answer.")
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    default="adhoc",
+    show_default=True,
+    help="Namespace of a query over streams.",
 )
 @click.option("--tentative", is_flag=True, help="Also use tentative results of open intervals.")
 @rows_output_option
@@ -42,7 +55,11 @@ def query_command(
     text: str | None,
     path: str | None,
     min_fidelity: float | None,
-    wait: str,
+    wait: str | None,
+    history: str | None,
+    until: str | None,
+    complete: bool,
+    namespace: str,
     tentative: bool,
     output: str,
     output_file: Path | None,
@@ -53,6 +70,9 @@ def query_command(
     The columns are those of the job, and ts, interval_index, interval_start, interval_end, state, rev,
     completeness.
 
+    With --history or --until, the query reads streams on all agents that have them, and leaves no job behind:
+    elf query "SELECT status, count(*) AS n FROM access GROUP BY status" --history '10 min'
+
     Example: elf query "SELECT product, hits FROM shop.top ORDER BY hits DESC" -o parquet --output top.parquet
     """
     if (text is None) == (path is None):
@@ -61,12 +81,22 @@ def query_command(
     if path is not None:
         text, source = read_text(path)
     assert text is not None
+    client = Client(api)
+    wait_us = _duration("--wait", wait)
+    history_us, until_us = _duration("--history", history), _duration("--until", until)
+    if history_us is not None or until_us is not None:
+        if min_fidelity is not None or tentative:
+            raise UsageError("--min-fidelity and --tentative are for results of jobs", hint="Use --complete.")
+        ask_streams(
+            client, text, range_clause(history_us, until_us), source=source,
+            wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace, complete=complete,
+            output=output,
+        )  # fmt: skip
+        return
+    if complete:
+        raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
+    wait_s = (wait_us or 0) / 1e6
     try:
-        wait_s = parse_duration_us(wait) / 1e6
-    except ConfigError as error:
-        raise UsageError(error.message, where="--wait", hint=error.hint) from None
-    try:
-        client = Client(api)
         answer = client.query(
             text, min_fidelity=min_fidelity, wait_s=wait_s, tentative=tentative, source=source
         )
@@ -99,6 +129,13 @@ def query_command(
         )
 
 
+def _duration(option: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_duration_us(text)
+    except ConfigError as error:
+        raise UsageError(error.message, where=option, hint=error.hint) from None
+
+
 def _meant(error: RuntimeFailure, client: Client, text: str) -> RuntimeFailure:
     from elfmesh.ql import parse
 
@@ -107,6 +144,6 @@ def _meant(error: RuntimeFailure, client: Client, text: str) -> RuntimeFailure:
     streams = stream_names(client)
     for name in parse(text).streams:
         if name in streams:
-            hint = "`elf query` reads results of jobs; `elf tap` shows lines of a stream."
+            hint = "Add --history '10 min' to read the records of a stream; `elf tap` shows its lines."
             return RuntimeFailure(f"{name} is a stream, not a job", hint=hint)
     return error

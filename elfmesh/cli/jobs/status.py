@@ -28,7 +28,7 @@ SKEW_S = 1.0
 EXPIRY_DAYS = 14
 """A certificate that expires within so many days is a problem."""
 
-WELL = ("running", "paused")
+WELL = ("running", "paused", "complete")
 """States of a job that are no problem."""
 
 COLUMNS = ("kind", "name", "problem")

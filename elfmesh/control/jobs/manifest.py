@@ -52,6 +52,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         asked: unused; kept because registers contain digests of manifests of earlier releases with it.
         resumed: whether the job continues from a savepoint, so that agents read all available data from the
             beginning, including rotated files, whatever their streams are configured to read.
+        until_us: the job ends at this event time, exclusive (UNTIL); None: it does not end by itself.
+        leased: whether the job ends when its client makes no request any more (`master.bounded`).
     """
 
     namespace: Name
@@ -68,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     signed: bytes = b""
     asked: tuple[bytes, ...] = ()
     resumed: bool = False
+    until_us: Index | None = None
+    leased: bool = False
 
     @property
     def qualified(self) -> str:
@@ -92,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return _PACK.encode(values)
 
 
-_ADDED = ("asked", "resumed")
+_ADDED = ("asked", "resumed", "until_us", "leased")
 """Fields that were added after the first release of wire version 1."""
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Manifest)}
 
@@ -144,10 +148,18 @@ def canary_of(manifest: Manifest, labels: dict[str, str]) -> Manifest:
 
 
 def updated(old: Manifest, new: Manifest) -> Manifest:
-    """Return `new` as the next version of `old`."""
+    """Return `new` as the next version of `old`, with the beginning and the end of a job with HISTORY."""
     if old.job_id != new.job_id:
         raise ValueError(f"{new.qualified} of {new.creator} is not a version of {old.qualified}")
-    return msgspec.structs.replace(new, version=old.version + 1, created=old.created)
+    since_us = old.since_us if new.resumed else new.since_us
+    return msgspec.structs.replace(
+        new,
+        version=old.version + 1,
+        created=old.created,
+        since_us=since_us,
+        until_us=old.until_us,
+        leased=old.leased,
+    )
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -56,6 +56,8 @@ class JobPlan:
         early_us: period of early rows; None: there are none.
         stable: columns of early rows that do not change later.
         growing: columns of early rows that are lower bounds.
+        history_us: how long before its submission the job begins; None: as its streams are configured.
+        until_us: how long after its submission the job ends, 0: with the records that exist then; None: never.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -78,6 +80,8 @@ class JobPlan:
     early_us: int | None = None
     stable: tuple[str, ...] = ()
     growing: tuple[str, ...] = ()
+    history_us: int | None = None
+    until_us: int | None = None
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -180,6 +184,8 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         early_us=job.early_us,
         stable=ql.stable_columns(statement) if job.early_us is not None else (),
         growing=ql.growing_columns(statement) if job.early_us is not None else (),
+        history_us=job.history_us,
+        until_us=job.until_us,
     )
     return job, plan
 

@@ -70,12 +70,14 @@ class Policy:
         namespaces: grants by name of namespace; empty: all may use everything.
         signed: whether each version and the end of a job need signatures.
         require: the highest label of a job's output, by names of jobs or patterns.
+        queries: maximum number of leased jobs (`elf query`) at a time.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
     namespaces: Mapping[str, Grant] = field(default_factory=dict)
     signed: bool = False
     require: Mapping[str, str] = field(default_factory=dict)
+    queries: int = 4
 
     def grant(self, namespace: str) -> Grant | None:
         if not self.namespaces:

@@ -1,9 +1,10 @@
-"""Continuation of a job from a savepoint: the first interval and the records before it. Pure functions."""
+"""Beginning of a job at an interval, from a savepoint or by HISTORY, and its end. Pure functions."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from elfmesh import ql
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
@@ -18,9 +19,37 @@ def why_not(plan: JobPlan) -> str:
     """Return why a savepoint cannot contain the state of a job; "" if the logs contain all of it."""
     if plan.spans:
         return f"a job with {plan.spans} has open groups, which are in no log any more"
+    if plan.history_us is not None or plan.until_us is not None:
+        return "HISTORY and UNTIL state where it begins and ends"
     if plan.reads or plan.latest:
         return "a job that reads results of others goes on where those are"
     return ""
+
+
+def within_range(manifest: Manifest, wall_us: int, *, leased: bool) -> tuple[Manifest, int]:
+    """Return the manifest of a job with the times that HISTORY and UNTIL mean now, and its first interval.
+
+    The job begins with the interval that contains the time; if it has one interval, at the time itself.
+
+    Args:
+        wall_us: the clock of the agent that receives the request.
+        leased: whether the job ends when its client is gone.
+
+    Raises:
+        QueryError: a job without an end cannot be leased.
+    """
+    plan, first, since_us = read_plan(manifest.text), FIRST, None
+    if leased and plan.until_us is None:
+        raise QueryError("a query of a client needs an end", hint="Write UNTIL HISTORY or UNTIL '10 min'.")
+    if plan.history_us is not None:
+        since_us = max(0, wall_us - plan.history_us)
+        first = since_us // plan.slide_us if plan.history_us else plan.first_after(wall_us)
+        if plan.slide_us != ql.ONE_INTERVAL_US:
+            since_us = plan.window(first)[0]
+    until_us = None if plan.until_us is None else wall_us + plan.until_us
+    resumed = plan.history_us is not None
+    changed = replace(manifest, since_us=since_us, until_us=until_us, resumed=resumed, leased=leased)
+    return changed, first
 
 
 def resumed_at(manifest: Manifest, first: object) -> tuple[Manifest, int]:

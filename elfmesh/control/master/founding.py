@@ -65,8 +65,8 @@ class FoundingTerm(OpenTerm, Protocol):
     @property
     def plan(self) -> JobPlan: ...
 
-    def refused(self) -> None:
-        """The member hosts cannot run the new job."""
+    def finish(self) -> None:
+        """The member hosts cannot run the new job: it ends."""
         ...
 
 
@@ -93,7 +93,7 @@ class Founding:
 
     def begin(self) -> None:
         """Begin with a new job: an agent that enrols before the first verdicts is a founding member too."""
-        if self._term.terms.start == FIRST:
+        if self._term.terms.start == FIRST or self._term.plan.history_us is not None:
             self._gather()
         self.announce()
 
@@ -152,7 +152,10 @@ class Founding:
 
     def go_on(self) -> None:
         self.surveyed = True
-        if self._closer.next == FIRST:
+        terms = self._term.terms
+        if self._closer.next == FIRST or (
+            self._closer.next == terms.start and self._term.plan.history_us is not None
+        ):
             self._gather()
             self.arrived()
         else:
@@ -199,7 +202,7 @@ class Founding:
         stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
         for participant in message.participants:
             self._context.send(participant.contact, stop)
-        self._term.refused()
+        self._term.finish()
 
 
 def _together(answers: list[Announced]) -> Announced:

@@ -52,6 +52,10 @@ class Led(Protocol):
         """Asks other agents which terms of a job they hold."""
         ...
 
+    def ended(self, master: Master) -> None:
+        """The job has ended."""
+        ...
+
     def began(self, master: Master, epoch: int) -> None:
         """The term of a new version begins; the one before is over."""
         ...
@@ -69,7 +73,6 @@ class Master:
 
     Attributes:
         term: the parts of the term that goes on.
-        on_refused: called when a new job has ended because the member hosts cannot run it.
     """
 
     def __init__(
@@ -79,7 +82,6 @@ class Master:
         self.tally, self.rates, self.accuracy = Tally(), Rates(), TentativeAccuracy()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
-        self.on_refused: Callable[[], None] | None = None
         self._leadership = leadership
         self.term = MasterTerm(self, plan, won)
 
@@ -97,9 +99,8 @@ class Master:
         self.term = MasterTerm(self, read_plan(terms.manifest.text), won)
         self.term.go_on_from(before, wanted, prepared_at)
 
-    def refused(self) -> None:
-        if self.on_refused is not None:
-            self.on_refused()
+    def ended(self) -> None:
+        self._leadership.ended(self)
 
     def ask_near(self, near: tuple[Contact, ...], then: Callable[[dict[bytes, Terms]], None]) -> None:
         queries = self._leadership.terms_query

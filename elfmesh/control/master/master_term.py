@@ -28,6 +28,7 @@ from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.bounded import BoundedJob
 from elfmesh.control.master.deletion import Deletion, Ended
 from elfmesh.control.master.early import EarlyRows
 from elfmesh.control.master.founding import Founding
@@ -88,6 +89,7 @@ class MasterTerm:
         self.replicas = Replicator(self)
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)
+        self.bounded = BoundedJob(self)
         self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
         self.result_service = ResultService(
@@ -147,6 +149,8 @@ class MasterTerm:
             return "starting"
         if not self.book.active and not self.plan.reads:
             return "waiting for agents"
+        if self.bounded.is_complete:
+            return "complete"
         return "paused" if self.paused else "running"
 
     # -- beginning -------------------------------------------------------------------------------------
@@ -199,6 +203,7 @@ class MasterTerm:
         for silent in self.book.unacknowledged:  # a silent member may have died before this term began
             self.collection.straggler_policy.suspect(silent.number)
         self.closer.advance()
+        self.bounded.upkeep()
         self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
 
     def changed(self) -> None:
@@ -272,12 +277,12 @@ class MasterTerm:
             self.activation.stop()
         self.ending.begin(then, retire=retire)
 
-    def refused(self) -> None:
-        """The member hosts cannot run the new job: it ends."""
+    def finish(self) -> None:
+        """End the job without a request: it is over, or the member hosts cannot run it."""
 
         def ended(over: bool) -> None:
             if over:
-                self._master.refused()
+                self._master.ended()
 
         self.end(ended)
 

@@ -91,8 +91,8 @@ class Lasting(Protocol):
         """Ask these agents which terms of the job they hold; `then` gets the answers by id."""
         ...
 
-    def refused(self) -> None:
-        """The job has ended, because the member hosts cannot run it."""
+    def ended(self) -> None:
+        """The job has ended without a request."""
         ...
 
     def deposed(self, refused: ChangeRefused) -> None:

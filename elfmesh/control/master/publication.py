@@ -18,6 +18,7 @@ from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
 from elfmesh.control.jobs.register_value import ChangeRefused
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.master.bounded import BoundedJob
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.master.quiesce import Quiesce
 from elfmesh.control.master.result_service import ResultService
@@ -43,6 +44,7 @@ class PublishingTerm(TermView, Protocol):
     rollouts: Rollouts
     trees: JobTrees
     verifier: Verifier
+    bounded: BoundedJob
 
     def leads(self) -> bool: ...
 
@@ -117,6 +119,7 @@ class Publication:
         """The closer has decided more, or nothing is in flight any more."""
         self._term.quiesce.advanced()
         self._term.committer.reached(self._term.closer.closed)
+        self._term.bounded.advanced()
 
     def hasten(self, stop: int) -> None:
         self._term.trees.hasten(stop)

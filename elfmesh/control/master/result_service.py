@@ -74,6 +74,9 @@ class ResultService:
         copy: this agent's copy of the results log.
         shown: the tentative records and early lines of the open intervals.
         feed: answers the jobs that read this one.
+
+    Attributes:
+        complete: whether no record comes any more, so that no question waits for one.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class ResultService:
         self._earlier = {each.incarnation: each for each in terms.earlier}
         self._lines, self.feed = shown, feed
         self._waiters: dict[tuple[int, bytes], Waiter] = {}
+        self.complete = False
 
     def ask(self, ask: Ask, body: dict[str, Any]) -> None:
         """Answer "results", "feed", "offsets" or "schema", now or when there is a new record."""
@@ -114,7 +118,7 @@ class ResultService:
             revision is not None and self._lines.seq > revision
         )
         news = news or (ask.verb == "feed" and after is not None and self.feed.until > after + 1)
-        if wait <= 0 or after is None or news or self._full():
+        if wait <= 0 or after is None or news or self.complete or self._full():
             self._serve(ask, body)
             return
         timer = self._context.after(wait, lambda: self._over(ask))
@@ -171,11 +175,17 @@ class ResultService:
         for waiter in list(self._waiters.values()):
             self._over(waiter.ask)
 
-    def hung_up(self, ask: Ask) -> None:
-        """The client of a question has hung up."""
+    def finish(self) -> None:
+        """The last interval is published: answer all long polls, and let none wait from now on."""
+        self.complete = True
+        self.close()
+
+    def hung_up(self, ask: Ask) -> bool:
+        """The client of a question has hung up; returns whether the question was waiting."""
         waiter = self._waiters.pop((ask.token, ask.origin.id), None)
         if waiter is not None:
             waiter.timer.cancel()
+        return waiter is not None
 
     @property
     def waiting(self) -> int:

@@ -270,7 +270,7 @@ class MemberHost:
             return Verdict(me, False)
         is_founder = founding and message.version == 0
         error = self._error(manifest, plan, is_new=is_founder)
-        if error := error or self._no_room(manifest.namespace):
+        if error := error or self._no_room(manifest):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
         member = Member(self._context, manifest, plan, message.master, message.epoch, self.copy_store, ledger)
@@ -281,7 +281,10 @@ class MemberHost:
             member.requests.enroll()
         return Verdict(me, True)
 
-    def _no_room(self, namespace: str) -> str:
+    def _no_room(self, manifest: Manifest) -> str:
+        namespace, queries = manifest.namespace, self._context.policy.queries
+        if manifest.leased and sum(each.manifest.leased for each in self.members.values()) >= queries:
+            return f"this agent works on {queries} queries already: its limits.adhoc_jobs allows no more"
         if len(self.members) >= JOBS_MAX:
             return f"this agent works on {JOBS_MAX} jobs already"
         grant = self._context.policy.grant(namespace)

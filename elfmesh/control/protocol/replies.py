@@ -68,7 +68,7 @@ class Voter(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A job in a list. `latest` to `missing` describe its newest result."""
+    """A job in a list. `latest` to `missing` describe its newest result; `leased`: it is a query of a client."""
 
     id: str
     job: str
@@ -85,6 +85,7 @@ class JobRow(msgspec.Struct, frozen=True):
     completeness: float | None
     missing: list[str]
     held_for_seconds: float | None
+    leased: bool | UnsetType = UNSET
 
 
 class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):

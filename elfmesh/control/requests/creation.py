@@ -97,7 +97,6 @@ class Creation:
         def begun(outcome: Master | Lost) -> None:
             first, *others = self._busy.pop(manifest.job_id)
             if isinstance(outcome, Master):
-                outcome.on_refused = lambda: self._leadership.ended(outcome)
                 outcome.term.activation.applied(first.origin, first.token, state)
             else:
                 self._not_begun(first, outcome)

@@ -79,6 +79,7 @@ def row_of(manifest: Manifest, plan: JobPlan | None, **state: Any) -> JobRow:
         job=manifest.qualified,
         creator=manifest.creator,
         version=manifest.version,
+        leased=manifest.leased or UNSET,
         stream="" if plan is None else ", ".join((*plan.streams, *plan.reads, *plan.latest)),
         created=iso_us(manifest.created) if manifest.created else None,
         **state,

@@ -106,11 +106,13 @@ def interval(asked: Asked) -> None:
 
 
 def read(asked: Asked) -> None:
+    asked.master.term.bounded.asked()
     asked.master.term.result_service.ask(asked.ask, asked.body)
 
 
 def hung_up(asked: Asked) -> None:
-    asked.master.term.result_service.hung_up(asked.ask)
+    if asked.master.term.result_service.hung_up(asked.ask):
+        asked.master.term.bounded.hung_up()
 
 
 def change(asked: Asked) -> None:

@@ -12,7 +12,7 @@ from elfmesh.control.answers import error_body, error_of
 from elfmesh.control.jobs.manifest import CREATOR, Manifest, canary_of, new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.resuming import resumed_at
+from elfmesh.control.jobs.resuming import resumed_at, within_range
 from elfmesh.control.jobs.signing import decode_envelope
 from elfmesh.errors import DataError, QueryError
 
@@ -22,7 +22,7 @@ class Submission(NamedTuple):
 
     Attributes:
         manifest: its manifest, without an incarnation.
-        first: the interval to resume at.
+        first: the interval at which it begins, FIRST if its records decide that.
         dry_run: only report what it would do.
         update: change this job only; otherwise create it if there is none.
     """
@@ -51,6 +51,8 @@ def read_submission(body: dict[str, Any], wall_us: int) -> Submission | dict[str
             manifest = canary_of(manifest, {str(key): str(value) for key, value in dict(canary).items()})
         if (asked_first := body.get("first")) is not None:
             manifest, first = resumed_at(manifest, asked_first)
+        else:
+            manifest, first = within_range(manifest, wall_us, leased=bool(body.get("leased")))
     except (QueryError, DataError) as error:
         return error_of(error)
     wanted = body.get("job")

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from elfmesh import ql
 from elfmesh.control.answers import CONFLICT, OK, error_body, respond
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.manifest import updated
+from elfmesh.control.jobs.manifest import Manifest, updated
+from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Rollout, Terms
 from elfmesh.control.master.activation import summary
@@ -40,11 +41,16 @@ DRY_RUN: dict[str, Any] = {"dry_run": True, "seconds": {"prepare": 0.0, "activat
 
 def runs_already(message: Submit, master: Master | None) -> str:
     """Return why a savepoint cannot be restored over a job; "" if it can, or if this is not a savepoint."""
-    if master is None or message.start == FIRST:
+    if master is None or message.start == FIRST or read_plan(message.manifest.text).history_us is not None:
         return ""
     if message.manifest.incarnation == master.term.manifest.incarnation:
         return ""
     return f"{master.term.manifest.qualified} runs: end it first, or restore the savepoint under another name"
+
+
+def _range(manifest: Manifest) -> tuple[int | None, int | None]:
+    plan = read_plan(manifest.text)
+    return plan.history_us, plan.until_us
 
 
 def changes(message: Submit | Ask) -> bool:
@@ -80,6 +86,11 @@ class VersionHandler:
         same_labels = same_labels and master.term.manifest.signed == message.manifest.signed
         if same_labels and master.term.manifest.text.strip() == message.manifest.text.strip():
             self._unchanged(master, message)
+            return
+        if _range(master.term.manifest) != _range(message.manifest):
+            hint = "Delete the job first, or give the new one another name."
+            body = error_body("HISTORY and UNTIL of a running job cannot be changed", hint=hint)
+            respond(self._context, message.origin, message.token, CONFLICT, body)
             return
         refused = _is_anothers(master.term.terms, message)
         if not message.dry_run and not admits(

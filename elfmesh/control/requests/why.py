@@ -117,7 +117,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
     if master.term.stopping or master.term.state in ("starting", "waiting for agents"):
         return master.term.state
     if closer.paused:
-        return "paused"
+        return master.term.state
     if closer.behind:
         return "fetching earlier results"
     if master.term.committer.unanswered_s > UNANSWERED_S:
@@ -183,6 +183,7 @@ def _sentence(
             f" {_who_answers(master)}",
             "finishing": "its rows are being made or its record is being written",
             "closing": "all members are in; it closes now",
+            "complete": "the job is complete: its last interval is closed",
             "paused": "the job is paused: `elf resume` lets it go on",
             "waiting for agents": "no agent carries the stream with the job's labels",
             "fetching earlier results": "a new master fetches the results that it lacks",

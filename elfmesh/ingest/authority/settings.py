@@ -114,6 +114,7 @@ def policy_of(
     namespaces: Mapping[str, NamespaceConfig],
     signed: bool,
     require: Mapping[str, str] = MappingProxyType({}),
+    queries: int = Policy.queries,
 ) -> Policy:
     grants = {
         name: Grant(
@@ -128,7 +129,7 @@ def policy_of(
         )
         for name, each in namespaces.items()
     }
-    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require)
+    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require, queries)
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:

@@ -44,6 +44,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             limit. A rewrite of the log temporarily needs up to the same size again.
         self_check: verify one in so many intervals of the jobs whose master is here against the raw logs of
             all their agents (`elf verify`); 0 for none. Each check reads all logs of these agents.
+        adhoc_jobs: maximum number of queries over streams (`elf query`) that run here at a time; 0 for none.
     """
 
     cpu_percent: float | None = None
@@ -56,6 +57,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spill: str = "4 GB"
     disk: str = "4 GB"
     self_check: int = 0
+    adhoc_jobs: Annotated[int, msgspec.Meta(ge=0)] = 4
 
     @property
     def cores(self) -> float | None:

@@ -128,7 +128,10 @@ def _wanted(statement: ql.Statement, stream: str, effect: ctl.Recompute, rows: B
         return rows
     since_us = effect.manifest.since_us
     least_us, end_us = INT64_MIN if since_us is None else since_us, effect.interval * window.slide_us
-    return rows.within(statement.time_of(stream), least_us, end_us + window.size_us - 1)
+    end_us += window.size_us
+    if effect.manifest.until_us is not None:
+        end_us = min(end_us, effect.manifest.until_us)
+    return rows.within(statement.time_of(stream), least_us, end_us - 1)
 
 
 def raw_logs(pattern: str) -> list[str]:

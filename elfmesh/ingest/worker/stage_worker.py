@@ -53,6 +53,7 @@ class StageWorker(JobWorker):
             functions=around.functions.get(stage.evaluated),
         )
         self.evaluated, self._since_us = stage.evaluated, stage.manifest.since_us
+        self._until_us = self.times.watermark.until_us = stage.manifest.until_us
         self._heir, self._first = heir, first
         if self.statement.job is not None and self.statement.job.early_us is not None:
             self.early = EarlyWindows(self.statement, around.seed)
@@ -85,8 +86,11 @@ class StageWorker(JobWorker):
 
     @property
     def ready_index(self) -> int:
-        """Return the greatest argument for `seal`: at most the end of this version."""
+        """Return the greatest argument for `seal`: at most the end of this version, and of the job."""
         ready = super().ready_index
+        if self._until_us is not None:
+            end = -(-self._until_us // self._slide_us)
+            ready = max(self.next_index, end if self.watermark_us >= self._until_us else min(ready, end))
         return ready if self.stop is None else min(ready, max(self.stop, self.next_index))
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:

@@ -9,7 +9,9 @@ It is the minimum over the sources (files) of what each has reached, and never d
   times `idle_us`, because the coming records may be live or a replay;
 - after a restart, a source has reached what the frames had sealed, and is as live or idle as before;
 - the clock is the agent's own, but never ahead of most peers' clocks (`agreed_us`);
-- no record moves it beyond the clock, so that one wrong time does not make all others late.
+- no record moves it beyond the clock, so that one wrong time does not make all others late;
+- of a job with an end (`until_us`), a source counts only once it was read to its end, so that the order of
+  existing records does not matter, and the clock counts at once when it has passed the job's end.
 
 While back-pressure pauses the reader, the watermark stops. `now_us` is the wall clock *before* the poll,
 because the poll may miss later lines. Safety never depends on the watermark: a wrong clock makes records
@@ -40,11 +42,15 @@ SINCE_EVER = -(2**62)
 
 @dataclass(slots=True)
 class _Source:
-    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last delivered a time."""
+    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last delivered a time.
+
+    `ended`: it was read to its end once.
+    """
 
     fed_us: int
     largest_us: int = SINCE_EVER
     at_end: bool = False
+    ended: bool = False
 
 
 class Watermark:
@@ -52,6 +58,9 @@ class Watermark:
 
     A record may be `lateness_us` behind the largest timestamp. A source that is not live must be silent at
     its end for `idle_us` before the clock takes over. See `LIVE_US`.
+
+    Attributes:
+        until_us: end of the job; None: it has none.
     """
 
     @safeguard("lateness")
@@ -59,6 +68,7 @@ class Watermark:
         self._lateness_us = lateness_us
         self._idle_us = idle_us
         self._live_us = live_us
+        self.until_us: int | None = None
         self._sources: dict[Hashable, _Source] = {}
         self._reached_before: dict[Hashable, int] = {}
         self._value_us = SINCE_EVER
@@ -97,7 +107,8 @@ class Watermark:
         for gone in [source for source in self._sources if source not in present]:
             del self._sources[gone]
         for source, at_end in present.items():
-            self._source(source, now_us).at_end = at_end
+            state = self._source(source, now_us)
+            state.at_end, state.ended = at_end, state.ended or at_end
         if self._paused_us is None:
             by_clock_us = (now_us if agreed_us is None else agreed_us) - clock_lag_us(self._lateness_us)
             self._value_us = max(self._value_us, self._reached(now_us, by_clock_us))
@@ -136,12 +147,15 @@ class Watermark:
         return min(self._reached_by(state, now_us, by_clock_us) for state in self._sources.values())
 
     def _reached_by(self, state: _Source, now_us: int, by_clock_us: int) -> int:
+        if self.until_us is not None and not state.ended:
+            return SINCE_EVER
         behind_us = max(SINCE_EVER, min(state.largest_us - self._lateness_us, now_us))
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
         patience_us = self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
-        if live or now_us - state.fed_us >= patience_us:
+        over = self.until_us is not None and by_clock_us >= self.until_us
+        if live or over or now_us - state.fed_us >= patience_us:
             return max(behind_us, by_clock_us)
         return behind_us
 

@@ -106,6 +106,7 @@ class JobWorker:
         self._encode = around.encode
         lateness_us = job.lateness_us if job else 0
         self.times = EventTimes(window, lateness_us, around.idle_us, max_future_us, resumed.newest)
+        self._until_us: int | None = None
         self._start = start_index
         self._next = max(start_index, resumed.next)
         self.offsets = JobOffsets(resumed.read_up_to, resumed.shed)
@@ -277,6 +278,8 @@ class JobWorker:
         undated = records.rows - usable.rows
         if undated:
             self._sample(f"no usable time in {column}")
+        if self._until_us is not None:  # the job has ended before these records
+            usable = usable.within(column, INT64_MIN, self._until_us - 1)
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
         # Sealed intervals contain their records already; intervals that were open before the restart do not.
         new = usable if read_up_to is None else usable.within(column, read_up_to * self._slide_us, INT64_MAX)

@@ -63,11 +63,17 @@ COUNT_COLUMN = "n"
 """Column of a table of distinct values: the number of occurrences of each value."""
 
 
+ONE_INTERVAL_US = 200 * 365 * 86_400_000_000
+"""Interval of a job with UNTIL and without EVERY or a window: it contains all records of the job."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobClause:
     """CREATE JOB and its options; times in microseconds.
 
-    `early_us` is the period of EARLY rows; None: there are none.
+    `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
+    contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now;
+    0: with the records that exist now; None: never.
     """
 
     namespace: str
@@ -82,6 +88,8 @@ class JobClause:
     partials: bool = False
     tables: tuple[InlineTable, ...] = ()
     early_us: int | None = None
+    history_us: int | None = None
+    until_us: int | None = None
 
     @property
     def qualified(self) -> str:

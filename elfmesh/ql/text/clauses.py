@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -41,6 +41,10 @@ spread load."""
 REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
+HISTORY, UNTIL = "HISTORY", "UNTIL"
+HISTORY_US_MAX = 20_000 * 86_400_000_000
+"""Maximum duration after HISTORY and UNTIL: the intervals then begin after 1970."""
+
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
@@ -56,7 +60,8 @@ _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UN
 class Cut:
     """Result of the cutter: ELF-QL's clauses, and the tokens of Spark SQL with marked function names.
 
-    The keys of `labels` and `beside` (LATEST, SAME) are the offsets of the names of streams or jobs.
+    The keys of `labels` and `beside` (LATEST, SAME) are the offsets of the names of streams or jobs. HISTORY
+    and UNTIL may be written at `source_end`; the first of them is at `history_at`.
     """
 
     tokens: list[Token]
@@ -64,6 +69,8 @@ class Cut:
     job_at: int
     every_at: int
     early_at: int
+    history_at: int
+    source_end: int
     labels: Mapping[int, tuple[tuple[str, str], ...]]
     beside: Mapping[int, str]
     functions: Mapping[str, PythonFunction]
@@ -76,7 +83,8 @@ class Cutter:
         self._source = source
         self._tokens = normalised(source, tokens)
         self._at = 0
-        self._every_at = self._early_at = 0
+        self._every_at = self._early_at = self._history_at = self._source_end = 0
+        self._range: dict[str, int] = {}
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
@@ -90,8 +98,18 @@ class Cutter:
         refuse_words(self._source, self._tokens, begin)
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
+        if self._range and job is None:
+            hint = (
+                "Write `elf query \"SELECT ...\" --history '10 min'`, or CREATE JOB name AS before the query."
+            )
+            raise self._source.error("HISTORY and UNTIL are for jobs", self._history_at, hint)
+        if job is not None:
+            job = replace(job, history_us=self._range.get(HISTORY), until_us=self._range.get(UNTIL))
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
-        return Cut(marked, job, job_at, self._every_at, self._early_at, labels, beside, self._functions)
+        return Cut(
+            marked, job, job_at, self._every_at, self._early_at, self._history_at, self._source_end, labels,
+            beside, self._functions,
+        )  # fmt: skip
 
     # -- reading tokens
 
@@ -271,12 +289,52 @@ class Cutter:
                         self._at += 1
                         labels[at] = self._labels()
                         start = self._at
+                    self._source_end = self._source_end or self._tokens[self._at - 1].end + 1
+                    if self._begins_range():
+                        keep += self._tokens[start : self._at]
+                        self._read_range()
+                        start = self._at
                     if self._word() != ",":
                         break
                     self._at += 1
         if not found:
             raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
         return labels, keep + self._tokens[start:]
+
+    def _begins_range(self) -> bool:
+        """Return whether HISTORY or UNTIL is here; both are also names of fields and aliases."""
+        after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else None
+        return after is not None and (
+            (self._word() == UNTIL and after.text.upper() == HISTORY)
+            or (
+                self._word() in (HISTORY, UNTIL)
+                and (
+                    after.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH)
+                    or after.text.upper() == "INTERVAL"
+                )
+            )
+        )
+
+    def _read_range(self) -> None:
+        """Read HISTORY and UNTIL, which hold for all inputs of the job."""
+        while self._begins_range():
+            word, at = self._word(), self._tokens[self._at].start
+            self._history_at = self._history_at or at
+            self._at += 1
+            if word == UNTIL and self._word() == HISTORY:
+                value = 0
+                self._at += 1
+            else:
+                value = self._duration(word)
+                if value > HISTORY_US_MAX:
+                    raise self._source.error(f"{word} takes at most 20000 d", at, f"Write {word} '20000 d'.")
+                if word == UNTIL and not value:
+                    raise self._source.error("UNTIL must be greater than zero", at, "Write UNTIL '10 min'.")
+            if self._range.setdefault(word, value) != value:
+                raise self._source.error(f"{word} is given twice", at, f"{word} holds for all inputs.")
+        if self._range.get(UNTIL) == 0 and not self._range.get(HISTORY):
+            hint = "Write HISTORY '1 h' UNTIL HISTORY."
+            raise self._source.error("UNTIL HISTORY needs HISTORY before it", self._history_at, hint)
 
     def _stream(self) -> int:
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
@@ -289,9 +347,10 @@ class Cutter:
         if self._word() == "AS":
             self._at += 1
             self._identifier("an alias")
-        elif self._at < len(self._tokens) and self._tokens[self._at].token_type in (
-            TokenType.VAR,
-            TokenType.IDENTIFIER,
+        elif (
+            self._at < len(self._tokens)
+            and self._tokens[self._at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+            and not self._begins_range()
         ):
             self._refuse_option_after_from()
             self._identifier("an alias")

@@ -30,7 +30,16 @@ from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.early import check_early
 from elfmesh.ql.plan.inline import check_uses
 from elfmesh.ql.plan.relation import Derived, StatementPart, rests_on
-from elfmesh.ql.plan.statement import SAME, Statement, TableSpec, WindowSpec, is_beside, part_table
+from elfmesh.ql.plan.statement import (
+    ONE_INTERVAL_US,
+    SAME,
+    Statement,
+    TableSpec,
+    WindowSpec,
+    is_beside,
+    job_read,
+    part_table,
+)
 from elfmesh.ql.plan.waiting import Listed, streams_read, waiting
 from elfmesh.ql.plan.windowing import Times, window_of
 from elfmesh.ql.plan.windows import TIME_COLUMN
@@ -99,6 +108,17 @@ def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | Quer
             yield _statement(origin, tokens, None)
         except QueryError as error:
             yield error
+
+
+def within(text: str, clause: str) -> str:
+    """Return the text of a query with HISTORY and UNTIL written behind its first input.
+
+    Raises:
+        QueryError: the text is invalid.
+    """
+    origin = SourceText(text, "query")
+    end = Cutter(origin, next(_split(origin))).cut().source_end
+    return f"{text[:end]} {clause}{text[end:]}"
 
 
 def expand(statement: Statement, columns: Sequence[str], stream: str | None = None) -> Statement:
@@ -214,6 +234,8 @@ def _statement(
 
 def _every(cut: Cut) -> WindowSpec | None:
     every_us = None if cut.job is None else cut.job.every_us
+    if every_us is None and cut.job is not None and cut.job.until_us is not None:
+        every_us = ONE_INTERVAL_US
     return None if every_us is None else WindowSpec("tumble", TIME_COLUMN, every_us, every_us)
 
 
@@ -285,7 +307,8 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     _check_tables(origin, cut, done)
     if cut.job is not None and cut.job.early_us is not None:
         check_early(replace(done, job=cut.job), cut.tokens, cut.early_at)
-    every = _every(cut)
+    _check_range(origin, cut, done)
+    every = _every(cut) if cut.job is not None and cut.job.every_us is not None else None
     if every is not None and every.slide_us != done.window.slide_us:
         raise origin.error(
             f"EVERY {format_duration(every.slide_us)} differs from the window, which closes every "
@@ -293,6 +316,20 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
             cut.every_at,
             "Leave EVERY out, or make it equal to the window's slide.",
         )
+
+
+def _check_range(origin: SourceText, cut: Cut, done: Statement) -> None:
+    """Raise QueryError for HISTORY or UNTIL on a job that they cannot be used with."""
+    job, window = cut.job, done.window
+    if job is None or window is None or (job.history_us is None and job.until_us is None):
+        return
+    if window.spans_intervals:
+        hint = "Write TUMBLE or HOP."
+        text = f"a group of {window.kind.upper()} may lie on both sides of the beginning or the end"
+        raise origin.error(f"HISTORY and UNTIL are for windows of a fixed size: {text}", cut.history_at, hint)
+    if window.size_us == ONE_INTERVAL_US and any(job_read(name) for name in done.streams):
+        hint = "Write EVERY '1 min' after the job's name."
+        raise origin.error("a job that reads results needs an interval", cut.history_at, hint)
 
 
 def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:

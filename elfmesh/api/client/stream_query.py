@@ -1,0 +1,169 @@
+"""A query over streams of the fleet: a bounded job that lives as long as its client (`elf query --history`).
+
+The module owns the text of the job, its name, the requests that keep it alive, and the agents that are
+missing in the answer. The agents own everything else: the job ends without this module when its client is
+gone (`control.master.bounded`).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Protocol
+
+from elfmesh import ql
+from elfmesh.api.line_parts import whole
+from elfmesh.errors import ElfError
+from elfmesh.units import MICROS, format_duration
+
+POLL_S = 1.0
+"""How long one request waits for a record; each request renews the lease of the job."""
+
+DEADLINE_US = MICROS
+"""When agents are asked whether they live, after the first agent has read its logs."""
+
+COMPLETE = "complete"
+
+
+class QueryClient(Protocol):
+    """What is used of a client."""
+
+    def apply(self, text: str, *, source: str, leased: bool) -> dict[str, Any]: ...
+    def describe(self, job: str, /) -> dict[str, Any]: ...
+    def delete(self, job: str, /) -> dict[str, Any]: ...
+    def get(self, kind: str) -> list[dict[str, Any]]: ...
+    def lines(self, job: str, *, start: int | None, wait_s: float) -> Iterable[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An agent whose records are not in the answer."""
+
+    agent: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many agents have read their logs, and the others."""
+
+    done: int
+    waits_for: tuple[str, ...]
+
+
+class StreamQuery:
+    """One query; as a context manager it ends the job in any case.
+
+    Args:
+        text: a query without CREATE JOB.
+        clause: its HISTORY and UNTIL.
+        wait_us: how long the answer waits for further agents after the first one has read its logs.
+        namespace: of the job.
+
+    Attributes:
+        job: name of the job.
+        records: closed records so far, with their rows.
+
+    Raises:
+        QueryError: the text is invalid.
+    """
+
+    def __init__(
+        self,
+        client: QueryClient,
+        text: str,
+        clause: str,
+        *,
+        wait_us: int,
+        namespace: str = "adhoc",
+        source: str = "query",
+    ) -> None:
+        self._client, self._source, self._wait_us = client, source, wait_us
+        self.is_one = ql.parse(text, source=source).window is None
+        name = f"q-{secrets.token_hex(4)}"
+        deadline = min(DEADLINE_US, wait_us)
+        waiting = f"DEADLINE '{format_duration(deadline)}' HORIZON '{format_duration(wait_us - deadline)}'"
+        self._text = f"CREATE JOB {namespace}.`{name}` {waiting} AS {ql.within(text, clause)}"
+        self.job = f"{namespace}/{name}"
+        self.records: list[dict[str, Any]] = []
+        self._members: list[dict[str, Any]] = []
+        self._dead: list[dict[str, Any]] = []
+
+    def __enter__(self) -> StreamQuery:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._client.delete(self.job)
+        except ElfError:  # it was not begun, it was cancelled, or it ends with its lease
+            return
+
+    def submit(self) -> None:
+        """Begin the job.
+
+        Raises:
+            ElfError: an agent refuses it, by its name.
+        """
+        self._client.apply(self._text, source=self._source, leased=True)
+
+    def poll(self) -> Progress | None:
+        """Read new records; returns how far the agents are, or None if all records are here.
+
+        Raises:
+            ElfError: the job is gone, because another client has cancelled it.
+        """
+        found = self._client.describe(self.job)
+        self._members = found["roster"]["agents"]
+        start = None if not self.records else int(self.records[-1]["interval"]["index"]) + 1
+        lines = self._client.lines(self.job, start=start, wait_s=POLL_S)
+        self.records += whole(json.loads(line, parse_float=Decimal) for line in lines)
+        if found["state"] != COMPLETE:
+            silent = [str(row["agent"]) for row in self._members if row["frontier"] is None]
+            return Progress(len(self._members) - len(silent), tuple(silent))
+        there = {row["id"] for row in self._members}
+        dead = [row for row in self._client.get("agents") if row.get("status") == "dead"]
+        self._dead = [row for row in dead if row["id"] not in there]
+        self.records = [self._completed(record) for record in self.records]
+        return None
+
+    @property
+    def missing(self) -> Sequence[Missing]:
+        """The agents that are missing in a record, each with the reason."""
+        names = dict.fromkeys(name for record in self.records for name in record["agents"]["missing"])
+        return [Missing(name, self._reason(name)) for name in names]
+
+    @property
+    def completeness(self) -> float:
+        """The least completeness of a record."""
+        return min((float(record["completeness"]) for record in self.records), default=1.0)
+
+    def _completed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return a record that also counts the agents that were dead before the query.
+
+        Whether a dead agent has the stream is not known, so it is missing until it is back or forgotten.
+        """
+        agents, dead = record["agents"], [str(row["name"]) for row in self._dead]
+        if dead:
+            expected = agents["expected"] + len(dead)
+            whole_share = float(record["completeness"]) * agents["expected"] / expected
+            missing = [*agents["missing"], *dead]
+            record = record | {"completeness": whole_share, "agents": agents | {"expected": expected}}
+            record["agents"]["missing"] = missing
+        if self.is_one:
+            record = record | {"interval": record["interval"] | {"start": None, "end": None}}
+        return record
+
+    def _reason(self, name: str) -> str:
+        gone = next((row for row in self._dead if row["name"] == name), None)
+        if gone is not None:
+            seen = f", last seen {gone['last_seen']}" if gone.get("last_seen") else ""
+            return f"it is dead{seen}; `elf forget {name}` if it does not return"
+        if any(row["agent"] == name and row["dead"] for row in self._members):
+            return "it is dead"
+        return f"it has not read its logs within {format_duration(self._wait_us)}"
