@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 from elfmesh import ql
 from elfmesh.api.line_parts import whole
-from elfmesh.errors import ElfError
+from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict, rows_to_json
+from elfmesh.errors import ElfError, QueryError
 from elfmesh.units import MICROS, format_duration
 
 POLL_S = 1.0
@@ -32,11 +33,25 @@ COMPLETE = "complete"
 class QueryClient(Protocol):
     """What is used of a client."""
 
-    def apply(self, text: str, *, source: str, leased: bool) -> dict[str, Any]: ...
-    def describe(self, job: str, /) -> dict[str, Any]: ...
-    def delete(self, job: str, /) -> dict[str, Any]: ...
-    def get(self, kind: str) -> list[dict[str, Any]]: ...
-    def lines(self, job: str, *, start: int | None, wait_s: float) -> Iterable[bytes]: ...
+    def apply(self, text: str, *, source: str, leased: bool) -> dict[str, Any]:
+        """Submit a job."""
+        ...
+
+    def describe(self, job: str, /) -> dict[str, Any]:
+        """Return the details of a job."""
+        ...
+
+    def delete(self, job: str, /) -> dict[str, Any]:
+        """Delete a job and its results."""
+        ...
+
+    def get(self, kind: str) -> list[dict[str, Any]]:
+        """Return all agents."""
+        ...
+
+    def lines(self, job: str, *, start: int | None, wait_s: float) -> Iterable[bytes]:
+        """Yield the lines of results."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +102,9 @@ class StreamQuery:
         name = f"q-{secrets.token_hex(4)}"
         deadline = min(DEADLINE_US, wait_us)
         waiting = f"DEADLINE '{format_duration(deadline)}' HORIZON '{format_duration(wait_us - deadline)}'"
+        self._plain = text
         self._text = f"CREATE JOB {namespace}.`{name}` {waiting} AS {ql.within(text, clause)}"
+        self._check(text, source)
         self.job = f"{namespace}/{name}"
         self.records: list[dict[str, Any]] = []
         self._members: list[dict[str, Any]] = []
@@ -103,6 +120,27 @@ class StreamQuery:
             self._client.delete(self.job)
         except ElfError:  # it was not begun, it was cancelled, or it ends with its lease
             return
+
+    def _check(self, text: str, source: str) -> None:
+        """Raise the error of the job's text at the place in the user's text."""
+        try:
+            ql.parse(self._text, source=source)
+        except QueryError as error:
+            before, changed = self._text.partition(" AS ")[0] + " AS ", len(self._text) - len(text)
+            same = next(
+                (
+                    at
+                    for at, pair in enumerate(zip(self._text[len(before) :], text, strict=False))
+                    if pair[0] != pair[1]
+                ),
+                len(text),
+            )
+            line, column = error.line, error.column
+            if line == 1 and column > len(before):
+                column -= len(before) if column - len(before) <= same else changed
+            raise QueryError(
+                error.message, line=line, column=column, hint=error.hint, source=source
+            ) from None
 
     def submit(self) -> None:
         """Begin the job.
@@ -129,6 +167,11 @@ class StreamQuery:
         there = {row["id"] for row in self._members}
         dead = [row for row in self._client.get("agents") if row.get("status") == "dead"]
         self._dead = [row for row in dead if row["id"] not in there]
+        if self.is_one:
+            self.records = self.records or [self._without_record()]
+            if not self.records[0]["counts"]["contributed"]:
+                nothing = ql.Query(ql.parse(self._plain)).finalise_parts({}, None)
+                self.records[0]["rows"] = rows_to_json(nothing)
         self.records = [self._completed(record) for record in self.records]
         return None
 
@@ -151,13 +194,33 @@ class StreamQuery:
         agents, dead = record["agents"], [str(row["name"]) for row in self._dead]
         if dead:
             expected = agents["expected"] + len(dead)
-            whole_share = float(record["completeness"]) * agents["expected"] / expected
-            missing = [*agents["missing"], *dead]
-            record = record | {"completeness": whole_share, "agents": agents | {"expected": expected}}
-            record["agents"]["missing"] = missing
+            shares = {
+                name: float(record[name]) * agents["expected"] / expected
+                for name in ("completeness", "fidelity")
+            }
+            counted = agents | {"expected": expected, "missing": [*agents["missing"], *dead]}
+            record = record | shares | {"state": "FINAL_PARTIAL", "agents": counted}
         if self.is_one:
             record = record | {"interval": record["interval"] | {"start": None, "end": None}}
         return record
+
+    def _without_record(self) -> dict[str, Any]:
+        """Return a record for an interval that has none, because no agent has read a record in it."""
+        outside = [str(row["agent"]) for row in self._members if row["dead"] or row["frontier"] is None]
+        expected = len(self._members)
+        share = 1.0 if not expected else 1 - len(outside) / expected
+        return {
+            "job": self.job,
+            "interval": {"index": 0, "start": None, "end": None},
+            "state": "FINAL_PARTIAL" if outside else "FINAL",
+            "rev": 1,
+            "completeness": share,
+            "fidelity": share,
+            "agents": {"in": expected - len(outside), "expected": expected, "missing": outside},
+            "version": 1,
+            "counts": counts_dict(NOT_COUNTED),
+            "rows": [],
+        }
 
     def _reason(self, name: str) -> str:
         gone = next((row for row in self._dead if row["name"] == name), None)

@@ -42,14 +42,14 @@ def ask_streams(
     Raises:
         RuntimeFailure: an answer is not complete, and `complete` is set.
     """
-    _check_streams(client, text, source)
     try:
         query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source)
+        _check_streams(client, text, source)
+        with query:
+            query.submit()
+            _wait(query)
     except QueryError as error:
         raise with_caret(error, text) from None
-    with query:
-        query.submit()
-        _wait(query)
     _print(query, output)
     _summarise(query)
     if complete and query.completeness < 1.0:
