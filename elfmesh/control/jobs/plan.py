@@ -57,7 +57,7 @@ class JobPlan:
         stable: columns of early rows that do not change later.
         growing: columns of early rows that are lower bounds.
         history_us: how long before its submission the job begins; None: as its streams are configured.
-        until_us: how long after its submission the job ends, 0: with the records that exist then; None: never.
+        until_us: how long after its submission the job ends; None: never.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]

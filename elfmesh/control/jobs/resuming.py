@@ -32,6 +32,7 @@ def within_range(manifest: Manifest, wall_us: int, *, leased: bool) -> tuple[Man
     The job begins with the interval that contains the time; if it has one interval, at the time itself.
 
     Args:
+        manifest: without these times.
         wall_us: the clock of the agent that receives the request.
         leased: whether the job ends when its client is gone.
 

@@ -26,7 +26,7 @@ LEASE_S = 20.0
 """How long a leased job goes on without a request of its client, which makes one every second."""
 
 HUNG_UP_S = 1.0
-"""...and after the connection of its client was lost, because the client may have connected to another agent."""
+"""...and after its client has lost a connection, because the client may have another one."""
 
 
 class BoundedTerm(OpenTerm, Protocol):

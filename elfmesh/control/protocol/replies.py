@@ -68,7 +68,7 @@ class Voter(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A job in a list. `latest` to `missing` describe its newest result; `leased`: it is a query of a client."""
+    """A job in a list. `latest` to `missing` describe its newest result; `leased`: it is a client's query."""
 
     id: str
     job: str

@@ -117,7 +117,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
     if master.term.stopping or master.term.state in ("starting", "waiting for agents"):
         return master.term.state
     if closer.paused:
-        return master.term.state
+        return "complete" if master.term.bounded.is_complete else "paused"
     if closer.behind:
         return "fetching earlier results"
     if master.term.committer.unanswered_s > UNANSWERED_S:

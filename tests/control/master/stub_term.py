@@ -76,8 +76,8 @@ class StubTerm:
     def changed(self) -> None:
         self.reports.append("changed")
 
-    def refused(self) -> None:
-        self.reports.append("refused")
+    def finish(self) -> None:
+        self.reports.append("finish")
 
     def resign(self) -> None:
         self.reports.append("resign")

@@ -47,6 +47,7 @@ class Rig:
         self.result_service, self.trees = Noted("result_service", self.calls), Noted("trees", self.calls)
         self.quiesce, self.rollouts = Noted("quiesce", self.calls), Noted("rollouts", self.calls)
         self.tally, self.verifier = Noted("tally", self.calls), Noted("verifier", self.calls)
+        self.bounded = Noted("bounded", self.calls)
         self.publication = Publication(cast(PublishingTerm, self))
 
     def leads(self) -> bool:
@@ -75,8 +76,8 @@ def test_the_log_has_a_record_before_its_readers() -> None:
 def test_members_learn_what_is_closed_after_the_closer(count: int, first: list[str]) -> None:
     rig = Rig()
     rig.publication.committed(count)
-    rest = ["result_service.reached", "quiesce.advanced", "committer.reached", "trees.watermark_soon"]
-    assert rig.calls == first + rest
+    rest = ["result_service.reached", "quiesce.advanced", "committer.reached", "bounded.advanced"]
+    assert rig.calls == [*first, *rest, "trees.watermark_soon"]
 
 
 def test_readers_reach_nothing_while_the_log_is_not_complete() -> None:

@@ -157,3 +157,21 @@ def test_the_clock_moves_it_no_further_than_most_clocks_agree() -> None:
     live = Watermark(S)
     live.fed("a", NOW, NOW)
     assert live.observe([("a", True)], NOW, NOW - 120 * S) == NOW - S, "a record is what it says"
+
+
+def test_a_source_of_a_job_with_an_end_counts_only_once_it_was_read_to_its_end() -> None:
+    mark = Watermark()
+    mark.until_us = NOW
+    mark.fed("a", NOW + 9 * S, NOW)
+    assert mark.observe([("a", False), ("b", True)], NOW) == SINCE_EVER
+    assert mark.observe([("a", True), ("b", True)], NOW + S) >= NOW
+    mark.fed("a", NOW + 9 * S, NOW + 2 * S)
+    assert mark.observe([("a", False), ("b", True)], NOW + 2 * S) >= NOW
+
+
+def test_the_clock_ends_a_job_without_waiting_for_an_idle_source() -> None:
+    mark = Watermark(idle_us=60 * S)
+    mark.until_us = NOW
+    mark.fed("a", OLD, NOW)
+    assert mark.observe([("a", True)], NOW - S) == OLD
+    assert mark.observe([("a", True)], NOW + S) == NOW + S - WRITING_US

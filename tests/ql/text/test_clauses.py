@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.ql import parse
+from elfmesh.ql import ONE_INTERVAL_US, parse, within
 from tests.ql.refusals import refusing
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
@@ -94,3 +94,71 @@ def test_labels_of_a_stream(text: str, labels: tuple[tuple[str, str], ...]) -> N
 )
 def test_latest_and_same_belong_to_a_job(text: str, streams: list[str]) -> None:
     assert sorted(part.stream for part in parse(f"SELECT s.a {text}").parts) == streams
+
+
+JOB = "CREATE JOB a.b EVERY '5 s' AS SELECT k, count(*) AS n FROM s "
+
+test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
+    (JOB + "HISTORY '-1 h' GROUP BY k", 1, 70, "'-1 h' is not a duration", "HISTORY '30 s'"),
+    (JOB + "HISTORY -5 s GROUP BY k", 1, 70, "takes a duration, not `-`", "HISTORY '30 s'"),
+    (JOB + "HISTORY 'x' GROUP BY k", 1, 70, "'x' is not a duration", ""),
+    (JOB + "HISTORY '1000000 d' GROUP BY k", 1, 62, "at most 20000 d", "HISTORY '20000 d'"),
+    (JOB + "UNTIL '0 s' GROUP BY k", 1, 62, "greater than zero", "UNTIL '10 min'"),
+    (JOB + "UNTIL HISTORY GROUP BY k", 1, 62, "needs HISTORY", "HISTORY '1 h' UNTIL HISTORY"),
+    (JOB + "HISTORY '0 s' UNTIL HISTORY GROUP BY k", 1, 62, "needs HISTORY", ""),
+    (JOB + "HISTORY '1 h' HISTORY '2 h' GROUP BY k", 1, 76, "HISTORY is given twice", ""),
+    ("SELECT count(*) AS n FROM s HISTORY '1 h'", 1, 29, "are for jobs", "elf query"),
+    (
+        "CREATE JOB j AS SELECT k, count(*) AS n FROM s HISTORY '1 h'\nGROUP BY SESSION(ts, INTERVAL '1' DAY), k",
+        1, 48, "windows of a fixed size", "TUMBLE or HOP",
+    ),
+    ("CREATE JOB j AS SELECT count(*) AS n FROM a.b HISTORY '1 h' UNTIL HISTORY", 1, 47, "interval", "EVERY"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("clauses", "history_us", "until_us"),
+    [
+        ("HISTORY '1 h'", 3_600_000_000, None),
+        ("AS x ON (role = 'web') HISTORY '1 min' UNTIL HISTORY WHERE x.a = 1", 60_000_000, 0),
+        ("x HISTORY 5 min UNTIL INTERVAL 10 SECONDS", 300_000_000, 10_000_000),
+        ("UNTIL '1 s'", None, 1_000_000),
+        ("HISTORY '0 s'", 0, None),
+        ("history", None, None),
+        ("until WHERE until.history = 1", None, None),
+        ("HISTORY '1 h', t HISTORY '1 h'", 3_600_000_000, None),
+    ],
+)
+def test_history_and_until_of_a_job(clauses: str, history_us: int | None, until_us: int | None) -> None:
+    job = parse(f"CREATE JOB j EVERY '5 s' AS SELECT count(*) AS n FROM s {clauses}").job
+    assert job is not None
+    assert (job.history_us, job.until_us) == (history_us, until_us)
+
+
+def test_a_job_with_an_end_and_without_a_window_has_one_interval() -> None:
+    text = "CREATE JOB j AS SELECT count(*) AS n FROM s HISTORY '1 h' UNTIL HISTORY"
+    window = parse(text).window
+    assert window is not None
+    assert window.size_us == window.slide_us == ONE_INTERVAL_US
+    tumbling = parse(f"{text} GROUP BY TUMBLE(ts, INTERVAL '1' MINUTE)").window
+    assert tumbling is not None
+    assert tumbling.size_us == 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "SELECT a FROM s x ON (r = 'w') WHERE a = 1",
+            "SELECT a FROM s x ON (r = 'w') HISTORY '1 h' WHERE a = 1",
+        ),
+        (
+            "WITH q AS (SELECT a FROM s) SELECT a FROM q",
+            "WITH q AS (SELECT a FROM s HISTORY '1 h') SELECT a FROM q",
+        ),
+        ("SELECT a FROM s JOIN t ON s.a = t.a", "SELECT a FROM s HISTORY '1 h' JOIN t ON s.a = t.a"),
+        ("SELECT a FROM s -- the log", "SELECT a FROM s HISTORY '1 h' -- the log"),
+    ],
+)
+def test_a_range_is_written_behind_the_first_input(text: str, expected: str) -> None:
+    assert within(text, "HISTORY '1 h'") == expected

@@ -1,0 +1,128 @@
+"""A job with an end: its members stop, its results stay for an hour, a leased one ends with its client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
+
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.master.bounded import HUNG_UP_S, LEASE_S, RESULTS_S, BoundedJob, BoundedTerm
+from tests.control.clicks import BASE, SLIDE, fill
+from tests.control.harness import World
+from tests.control.master.stub_term import StubTerm
+from tests.control.register.support import MANIFEST
+
+STOP = 12
+
+
+@dataclass
+class Term(StubTerm):
+    """A job whose last interval is 11."""
+
+    leased: bool = False
+    paused: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        slide_us = read_plan(MANIFEST.text).slide_us
+        self.manifest = replace(MANIFEST, until_us=STOP * slide_us - 1, leased=self.leased)
+        self.committer = SimpleNamespace(closed=STOP - 1)
+        self.result_service = SimpleNamespace(complete=False, waiting=0, finish=self._finished)
+        self.bounded = BoundedJob(cast(BoundedTerm, self))
+
+    def _finished(self) -> None:
+        self.result_service.complete = True
+        self.reports.append("no reader waits")
+
+    def pause(self, paused: bool) -> None:
+        self.paused = paused
+        self.reports.append("paused")
+
+    def after(self, seconds: float) -> list[str]:
+        """Return the reports at an upkeep after some seconds."""
+        self.context.now += seconds
+        self.bounded.upkeep()
+        found, self.reports = self.reports, []
+        return found
+
+
+def test_members_stop_once_after_the_last_interval() -> None:
+    term = Term()
+    term.bounded.advanced()
+    assert term.reports == []
+    assert not term.bounded.is_complete
+    term.committer.closed = STOP
+    term.bounded.advanced()
+    term.bounded.advanced()
+    assert term.reports == ["no reader waits", "paused"]
+    assert term.bounded.is_complete
+
+
+def test_results_stay_readable_for_an_hour() -> None:
+    term = Term()
+    assert term.after(2 * RESULTS_S) == [], "it is not complete yet"
+    term.committer.closed = STOP
+    assert term.after(1.0) == ["no reader waits", "paused"]
+    assert term.after(RESULTS_S - 1) == []
+    assert term.after(1.0) == ["finish"]
+
+
+def test_a_job_without_members_ends_too() -> None:
+    term = Term()
+    term.book = RosterBook((), 3)
+    assert term.after(RESULTS_S - 1) == []
+    assert term.after(1.0) == ["finish"]
+
+
+def test_a_leased_job_ends_without_requests_and_not_while_one_waits() -> None:
+    term = Term(leased=True)
+    term.result_service.waiting = 1
+    assert term.after(10 * LEASE_S) == []
+    term.bounded.asked()
+    term.result_service.waiting = 0
+    assert term.after(LEASE_S - 1) == []
+    term.bounded.asked()
+    assert term.after(LEASE_S - 1) == []
+    assert term.after(1.0) == ["finish"]
+
+
+def test_a_leased_job_ends_soon_after_a_lost_connection_unless_its_client_returns() -> None:
+    term = Term(leased=True)
+    term.bounded.hung_up()
+    term.run(HUNG_UP_S / 2)
+    term.bounded.asked()
+    term.run(HUNG_UP_S)
+    assert term.reports == []
+    term.bounded.hung_up()
+    term.run(HUNG_UP_S)
+    assert term.reports == ["finish"]
+
+
+def test_another_job_does_not_end_because_a_reader_hangs_up() -> None:
+    term = Term()
+    term.bounded.hung_up()
+    assert term.after(10 * LEASE_S) == []
+
+
+def test_a_job_ends_in_a_fleet_and_frees_its_agents() -> None:
+    world = World(3)
+    fill(world, intervals=8)
+    text = (
+        "CREATE JOB shop.top EVERY '10 s' DEADLINE '1 s' AS SELECT product, COUNT(*) AS hits FROM clicks"
+        f" UNTIL '{(BASE + 2 * SLIDE) // 1_000_000} s' GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"
+    )
+    assert world.apply(world[0], text).status == 200
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(3.0)
+    master = world.master()
+    (term,) = [each.term for each in master.control.leadership.masters.values()]
+    assert term.state == "complete"
+    assert term.paused
+    assert [record.index for record, _ in world.results(world[1])] == [1000, 1001]
+    world.run(RESULTS_S + 60)
+    assert all(not agent.masters for agent in world.living)
+    assert all(not agent.control.member_host.members for agent in world.living)
