@@ -70,8 +70,14 @@ class JobRows:
         """Return the inputs of a statement that are results.
 
         Raises:
-            QueryError: A job has not run, or has no such column.
+            QueryError: A job has not run, or has no such column; or the statement has HISTORY or UNTIL, which
+                mean a time on the fleet's clocks.
         """
+        job_clause = statement.job
+        if job_clause is not None and (job_clause.history_us, job_clause.until_us) != (None, None):
+            hint = "Leave HISTORY and UNTIL out here, where the query reads its input from beginning to end."
+            text = "HISTORY and UNTIL are for jobs on agents"
+            raise statement.origin.error(text, statement.offset, hint)
         read = tuple(name for name in statement.streams if job_read(name))
         for name in read:
             job = job_read(name)

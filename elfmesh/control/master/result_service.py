@@ -105,7 +105,8 @@ class ResultService:
             self._respond(ask, BAD_REQUEST, text)
             return
         if ask.verb == "readable":
-            self._respond(ask, OK, self.feed.facts())
+            read = partial(self._readable, ask)
+            self._context.read_log(self._job, self._incarnation, None, None, 0, read)
             return
         if body.get("incarnation", self._incarnation) != self._incarnation:
             self._serve_earlier(ask, body)
@@ -212,6 +213,10 @@ class ResultService:
             return -(2**63), wait
         after = body.get("after")
         return (None if after is None else int(after)), wait
+
+    def _readable(self, ask: Ask, read: LogRead | None) -> None:
+        expired = None if read is None else read.expired
+        self._respond(ask, OK, self.feed.facts() | {"begin_us": self.feed.begin_us(expired)})
 
     def _serve(self, ask: Ask, body: dict[str, Any]) -> None:
         start = stop = None

@@ -27,7 +27,7 @@ from elfmesh.control.answers import (
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import check_result_columns, has_no_members, read_plan
-from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.candidate_placements import ask_named
@@ -96,6 +96,7 @@ class _Check:
                 return
             if message.status == OK:
                 body, _ = read_answer(message, payload)
+                self._check_begin(name, body.get("begin_us"))
                 self._take(
                     name, [str(each) for each in body["columns"]], [str(each) for each in body["reads"]]
                 )
@@ -111,6 +112,17 @@ class _Check:
         self._todo.popleft()
         self._tries = 0
         self.go_on()
+
+    def _check_begin(self, name: str, begin_us: object) -> None:
+        """Refuse HISTORY before the results of a job; earlier releases do not state `begin_us`."""
+        since_us = self._manifest.since_us
+        reads = name in read_plan(self._manifest.text).reads
+        if reads and since_us is not None and isinstance(begin_us, int) and begin_us > since_us:
+            raise self._error(
+                f"the results of {_shown(name)} begin at {iso_us(begin_us)},"
+                f" and HISTORY at {iso_us(since_us)}",
+                "Write a shorter HISTORY.",
+            )
 
     def _take(self, name: str, columns: list[str], reads: list[str]) -> None:
         if name in self._direct:

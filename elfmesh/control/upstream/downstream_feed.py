@@ -79,7 +79,10 @@ class DownstreamFeed:
 
         `until` is the value of `self.until` when the log was read; None if the log continues after the page.
         """
-        start, slide_us = self._term.terms.start, self._plan.slide_us
-        begin = max(start, FIRST if expired is None else expired + 1)
         until = following if until is None else max(following, until)
-        return {"begin_us": None if begin <= FIRST else begin * slide_us, "until_us": until * slide_us}
+        return {"begin_us": self.begin_us(expired), "until_us": until * self._plan.slide_us}
+
+    def begin_us(self, expired: int | None) -> int | None:
+        """Return from when on the log has all records, None if it has them from the beginning."""
+        begin = max(self._term.terms.start, FIRST if expired is None else expired + 1)
+        return None if begin <= FIRST else begin * self._plan.slide_us

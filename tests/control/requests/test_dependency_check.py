@@ -214,3 +214,15 @@ def test_a_job_that_is_read_or_reads_is_refused_some_verbs(led: Led, verb: str, 
     if found is not None:
         assert found[0] == CONFLICT
         assert problem in str(found[1]["error"])
+
+
+@pytest.mark.parametrize(("begin_us", "refused"), [(None, False), (5_000_000, False), (90_000_000, True)])
+def test_history_does_not_reach_back_further_than_the_results(begin_us: int | None, refused: bool) -> None:
+    rig = Rig(replace(READER, since_us=60_000_000))
+    give(rig.context, rig.asked(), OK, {"columns": COLUMNS, "reads": [], "begin_us": begin_us})
+    if refused:
+        status, text = rig.refusal()
+        assert status == BAD_REQUEST
+        assert "of shop.top begin at 1970-01-01T00:01:30Z, and HISTORY at 1970-01-01T00:01:00Z" in text
+    else:
+        assert rig.outcomes == [None]
