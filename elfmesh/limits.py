@@ -22,3 +22,7 @@ KEY_BYTES_MAX = 64 << 10
 
 LINE_BYTES_MAX = 1 << 20
 """One log line. A longer one is one parse error and costs no memory beyond this."""
+
+POST_BYTES_MAX = 30 << 10
+"""One post to a topic, as JSON. A row that repeats its partition, producer and agent has to fit into a
+group-by key."""

@@ -11,7 +11,7 @@ is the caller.
   POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed", "seen"} -> as `elf apply`
   GET    /v1/jobs/NS/NAME/VERB           see `control.requests.verbs`; results accept &follow=1
   POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
-  GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
+  GET    /v1/programs/NS/NAME            and POST .../insert, .../post, GET .../position, see web/programs.py
   GET    /v1/coordination                and POST {"text"}: labels, see web/coordination.py
   GET    /v1/what-if                     the worth of results after a loss, see web/what_if.py
   GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
@@ -37,7 +37,7 @@ from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web import coordination
 from elfmesh.api.web.page import routes as page
 from elfmesh.api.web.parameters import parameters
-from elfmesh.api.web.programs import ProgramHost, attach, insert, position
+from elfmesh.api.web.programs import ProgramHost, attach, insert, position, post
 from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body, json_response
 from elfmesh.api.web.results import arrow, follow, results, schema
@@ -138,6 +138,7 @@ def make_app(
         app[PROGRAMS] = programs
         app.router.add_get("/v1/programs/{namespace}/{name}", _program(attach))
         app.router.add_post("/v1/programs/{namespace}/{name}/insert", _program(insert))
+        app.router.add_post("/v1/programs/{namespace}/{name}/post", _program(post))
         app.router.add_get("/v1/programs/{namespace}/{name}/position", _program(position))
     return app
 

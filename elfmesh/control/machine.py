@@ -31,7 +31,7 @@ from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.member import ledger, member_host
 from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
-from elfmesh.control.programs import beside
+from elfmesh.control.programs import beside, topic_positions
 from elfmesh.control.protocol.events import (
     ClientGone,
     ClientRequest,
@@ -367,6 +367,8 @@ class Control:
                 kept.append(data)
             elif kind == beside.KIND:
                 self.programs.restored(key, data)
+            elif kind == topic_positions.KIND:
+                self.programs.topics.restored(key, data)
             elif kind == ledger.KIND:
                 self.member_host.ledgers[key] = data
         if known := self.leadership.first.known_peers.known():

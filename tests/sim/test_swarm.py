@@ -33,6 +33,9 @@ from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
 from tests.exhaustive import few
+from tests.ingest.inputs.test_spool_reader import (
+    test_a_source_is_not_at_its_end_while_a_post_waits_for_the_disk as post_waits,
+)
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
 )
@@ -119,6 +122,7 @@ NOTICED_BY = {
         lost_first.test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls
     ),
     "returned-voters": comes_back,
+    "post-awaited": post_waits,
 }
 
 

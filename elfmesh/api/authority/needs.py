@@ -72,6 +72,7 @@ _OTHERS: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/what-if"): _READ,
     ("GET", _PROGRAM): Rule(Need.SUBMIT, About.PATH, "attach"),
     ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
+    ("POST", f"{_PROGRAM}/post"): Rule(Need.SUBMIT, About.PATH),
     ("GET", f"{_PROGRAM}/position"): Rule(Need.SUBMIT, About.PATH),
     ("POST", "/v1/tap"): Rule(Need.SUBMIT, About.TAP, "tap"),
 }

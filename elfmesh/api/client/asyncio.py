@@ -174,6 +174,16 @@ class AsyncClient:
             raise error_from(status, answer, target)
         return int(answer["position"])
 
+    async def post(self, topic: str, message: bytes, *, producer: str, position: int) -> int:
+        """Post a message, encoded as JSON, to a topic at this agent; see `elfmesh.Job.post`."""
+        query = urlencode({"producer": producer, "position": position})
+        target = f"/v1/programs/{topic}/post?{query}"
+        status, text, _ = await self._request("POST", target, message, 0.0)
+        answer = parse_json(text)
+        if status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(status, answer, f"posting to {topic}")
+        return int(answer["position"])
+
     async def position(self, program: str, *, stream: str | None, producer: str) -> int | None:
         """Return the newest durable position of a producer; see `elfmesh.Job.position`."""
         query = {"producer": producer} | ({"stream": stream} if stream else {})

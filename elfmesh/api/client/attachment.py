@@ -73,6 +73,8 @@ class Attachment:
             verb: asyncio.Queue() for verb in get_args(program_frames.Verb)
         }
         self._place: program_frames.ResultPosition | None = None
+        self._posts: dict[str, program_frames.PostsHandled] = {}
+        self._followed: dict[str, asyncio.Future[str]] = {}
 
     async def run(self, attached: Callable[[], None]) -> None:
         """Stay attached until cancelled. `attached` is called after the first attachment.
@@ -162,6 +164,17 @@ class Attachment:
         self._groups[group] = None
         await self._send(program_frames.Join(group))
 
+    async def follow(self, topic: str) -> str:
+        """Return the position of this vertex in a topic that its agent has stored; "" if there is none."""
+        future = self._followed.setdefault(topic, asyncio.get_running_loop().create_future())
+        await self._send(program_frames.Follow(topic))
+        return await future
+
+    async def posts_handled(self, topic: str, text: str) -> None:
+        """Report to the agent up to which posts of a topic this vertex has come."""
+        self._posts[topic] = program_frames.PostsHandled(topic, text)
+        await self._send(self._posts[topic])
+
     async def reached(self, place: program_frames.ResultPosition) -> None:
         """Report to the agent up to which result the master side has come."""
         self._place = place
@@ -173,11 +186,16 @@ class Attachment:
             await socket.send_bytes(program_frames.encode(program_frames.Join(group)))
         if self._place is not None:
             await socket.send_bytes(program_frames.encode(program_frames.Reached(self._place)))
+        for posts in self._posts.values():
+            await socket.send_bytes(program_frames.encode(posts))
+        for topic, future in self._followed.items():
+            if not future.done():
+                await socket.send_bytes(program_frames.encode(program_frames.Follow(topic)))
         for frame, _ in list(self._open.values()):
             await socket.send_bytes(program_frames.encode(frame))
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
-                return
+                break
             match program_frames.from_agent(message.data):
                 case program_frames.Role() as role:
                     self._role(role)
@@ -187,8 +205,14 @@ class Attachment:
                         waiting[1].set_result(answer)
                 case program_frames.Deliver() as delivered:
                     await self._take(delivered)
+                case program_frames.TopicPosition(topic, text):
+                    if topic in self._followed and not self._followed[topic].done():
+                        self._followed[topic].set_result(text)
                 case program_frames.Replaced():
                     raise RuntimeFailure("another process of this program has attached to the agent")
+        if socket.close_code == aiohttp.WSCloseCode.POLICY_VIOLATION:
+            hint = "A program that follows topics needs an agent of this release."
+            raise RuntimeFailure("the agent does not know a frame of this program", hint=hint)
 
     async def _take(self, frame: program_frames.Deliver) -> None:
         name = (frame.process, frame.number)

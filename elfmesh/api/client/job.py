@@ -14,6 +14,7 @@ Paper: ELF 2.4, Tables 1 and 2; Figure 7.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import signal
@@ -25,27 +26,34 @@ import msgspec
 from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.attachment import Attachment
 from elfmesh.api.client.client_base import API, api_address
-from elfmesh.api.client.job_leading import AGAIN_S, Leading
+from elfmesh.api.client.job_leading import Leading
+from elfmesh.api.client.job_topics import (
+    PostBatch,
+    TopicReader,
+    post_text,
+    repeated,
+    topic_delivery,
+    topic_name,
+)
 from elfmesh.api.client.job_values import (
+    MESSAGE_S,
     Delivery,
     EarlyResult,
     Message,
-    NotMaster,
     Result,
+    checked,
     first_error,
     lines_of,
     packed,
+    program_name,
     result_of,
 )
-from elfmesh.control.jobs.manifest import CREATOR, split_name
+from elfmesh.control.jobs.manifest import CREATOR
 from elfmesh.control.protocol import program_frames
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
-from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import UsageError
 from elfmesh.ids import ID_BYTES
 from elfmesh.units import parse_duration_us
-
-MESSAGE_S = 30.0
-"""How long a message is repeated before its sender gets the error that no agent has acknowledged it."""
 
 
 class Job:
@@ -56,6 +64,7 @@ class Job:
         name: "namespace/name" if there is no query.
         creator: creator of the job.
         timer: period of `on_timer`, such as "300 s"; "" for never.
+        topics: topics that every process follows, "namespace/name".
 
     Args:
         api: HOST:PORT of the agent beside the program; default: ELF_API, then 127.0.0.1:7401.
@@ -78,11 +87,14 @@ class Job:
     name: str = ""
     creator: str = CREATOR
     timer: str = ""
+    topics: tuple[str, ...] = ()
 
     def __init__(self, api: str | None = None) -> None:
         self.api = api or os.environ.get("ELF_API") or API
         api_address(self.api)
-        self.name = _name_of(self)
+        self.name = program_name(type(self).__name__, self.query, self.name)
+        self._topics = tuple(dict.fromkeys(topic_name(each) for each in self.topics))
+        self._known_topics: set[str] = set()
         self._period_s = parse_duration_us(self.timer) / 1e6 if self.timer else 0.0
         self._process = secrets.token_bytes(ID_BYTES)
         self._inserted = 0
@@ -105,6 +117,9 @@ class Job:
 
     async def on_early(self, result: EarlyResult) -> None:
         """Called on the master side for rows of open windows, if the job has EARLY; at least once each."""
+
+    async def on_post(self, topic: str, batch: PostBatch) -> None:
+        """Called in every process for the messages of a topic that the program follows."""
 
     async def on_timer(self) -> None:
         """Called every `timer` in all processes; see `is_master`."""
@@ -165,27 +180,43 @@ class Job:
         lines = lines_of(records)
         if not lines:
             return position or self._inserted
-        until = asyncio.get_running_loop().time() + MESSAGE_S
+        async with self._placed(producer, position) as (name, at):
+            return await repeated(
+                lambda: self._agent_client.insert(self.name, lines, stream=stream, producer=name, position=at)
+            )
+
+    async def post(
+        self, topic: str, message: Any, *, producer: str | None = None, position: int | None = None
+    ) -> int:
+        """Post a message to a topic at this agent. It is durable on return and counts once.
+
+        The agent needs a stream `program://namespace/name`. The plain fields of a mapping are columns of this
+        stream. Producer and position are as for `insert`.
+
+        Raises:
+            UsageError: there is no such topic or stream, or the message is too large or no JSON value.
+            Unreachable: the agent is away. The post may be repeated with the same position.
+        """
+        if (producer is None) != (position is None):
+            raise UsageError("a producer and its position must be given together")
+        name = topic_name(topic)
+        data = post_text(message)
+        if name not in self._known_topics:
+            await topic_delivery(self._agent_client, name, self.creator)
+            self._known_topics.add(name)
+        async with self._placed(producer, position) as (own, at):
+            return await repeated(lambda: self._agent_client.post(name, data, producer=own, position=at))
+
+    @contextlib.asynccontextmanager
+    async def _placed(self, producer: str | None, position: int | None) -> AsyncIterator[tuple[str, int]]:
+        """Yield a producer and its position; without a producer, the next position of this process."""
         if producer is not None and position is not None:
-            return await self._insert_until(until, lines, stream, producer, position)
+            yield producer, position
+            return
         # a concurrent insert with the next position would make this position old
         async with self._inserting:
             self._inserted += 1
-            own = f"~{self._process.hex()}"
-            return await self._insert_until(until, lines, stream, own, self._inserted)
-
-    async def _insert_until(
-        self, until: float, lines: list[bytes], stream: str | None, producer: str, position: int
-    ) -> int:
-        while True:
-            try:
-                return await self._agent_client.insert(
-                    self.name, lines, stream=stream, producer=producer, position=position
-                )
-            except Unreachable:
-                if asyncio.get_running_loop().time() > until:
-                    raise
-                await asyncio.sleep(AGAIN_S)
+            yield f"~{self._process.hex()}", self._inserted
 
     async def position(self, producer: str, *, stream: str | None = None) -> int | None:
         """Return the newest durable position of a producer at this agent, or None if it has none."""
@@ -268,18 +299,7 @@ class Job:
     ) -> program_frames.Answer:
         body = packed(message)
         answer = await self._attached.say(verb, target, creator, body, timeout_s)
-        what = f"{verb} {target}".strip()
-        match answer.status:
-            case "ok" | "root":
-                return answer
-            case "failed":
-                raise RuntimeFailure(answer.error, where=what)
-            case "fenced":
-                raise NotMaster("another process is the master side", where=what)
-            case "busy":
-                raise Unreachable("too many messages are under way", where=what)
-            case "silent":
-                raise Unreachable(f"no agent acknowledged it within {timeout_s:g} s", where=what)
+        return checked(answer, f"{verb} {target}".strip(), timeout_s)
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -334,6 +354,9 @@ class Job:
     ) -> None:
         await begun.wait()
         running.append(tasks.create_task(self._led.run()))
+        for topic in self._topics:
+            reader = TopicReader(self, self._agent_client, self._attached, topic)
+            running.append(tasks.create_task(reader.run()))
         await self.on_start()
         if self._period_s:
             running.append(tasks.create_task(self._tick()))
@@ -373,23 +396,3 @@ class Job:
         if self._attachment is None:
             raise UsageError("the program is not running yet")
         return self._attachment
-
-
-def _name_of(job: Job) -> str:
-    """Return a program's own name or its query's. Raises UsageError if both differ or are missing."""
-    names = []
-    if job.query:
-        from elfmesh.control.jobs.plan import read_job  # imported only if there is a query to parse
-
-        found, _ = read_job(job.query, source=type(job).__name__)
-        names.append(f"{found.namespace}/{found.name}")
-    if job.name:
-        try:
-            names.append("/".join(split_name(job.name)))
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-    if not names:
-        raise UsageError(f"{type(job).__name__} has neither a query nor a name", hint='name = "shop/mine"')
-    if names[0] != names[-1]:
-        raise UsageError(f"{type(job).__name__} is named {names[-1]}, but its query is named {names[0]}")
-    return names[0]

@@ -11,8 +11,12 @@ from typing import Any
 
 import msgspec
 
+from elfmesh.control.jobs.manifest import split_name
 from elfmesh.control.protocol import program_frames
-from elfmesh.errors import RuntimeFailure, UsageError
+from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
+
+MESSAGE_S = 30.0
+"""How long a message is repeated before its sender gets the error that no agent has acknowledged it."""
 
 
 class NotMaster(RuntimeFailure):
@@ -148,3 +152,38 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def program_name(program: str, query: str, name: str) -> str:
+    """Return a program's own name or its query's. Raises UsageError if both differ or are missing."""
+    names = []
+    if query:
+        from elfmesh.control.jobs.plan import read_job  # imported only if there is a query to parse
+
+        found, _ = read_job(query, source=program)
+        names.append(f"{found.namespace}/{found.name}")
+    if name:
+        try:
+            names.append("/".join(split_name(name)))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    if not names:
+        raise UsageError(f"{program} has neither a query nor a name", hint='name = "shop/mine"')
+    if names[0] != names[-1]:
+        raise UsageError(f"{program} is named {names[-1]}, but its query is named {names[0]}")
+    return names[0]
+
+
+def checked(answer: program_frames.Answer, what: str, timeout_s: float) -> program_frames.Answer:
+    """Return the answer to a message. Raises the error that it states."""
+    match answer.status:
+        case "ok" | "root":
+            return answer
+        case "failed":
+            raise RuntimeFailure(answer.error, where=what)
+        case "fenced":
+            raise NotMaster("another process is the master side", where=what)
+        case "busy":
+            raise Unreachable("too many messages are under way", where=what)
+        case "silent":
+            raise Unreachable(f"no agent acknowledged it within {timeout_s:g} s", where=what)

@@ -2,6 +2,7 @@
 
   GET  /v1/programs/NS/NAME            WebSocket: ?creator=C&process=HEX; frames: program_frames.py
   POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N, lines in the body -> {"position"}
+  POST /v1/programs/NS/NAME/post       ?stream=S&producer=P&position=N, one message as JSON -> {"position"}
   GET  /v1/programs/NS/NAME/position   ?stream=S&producer=P -> {"position"}: the newest durable, or null
 
 A malformed frame ends the connection. An insert is answered when the records are durable.
@@ -59,6 +60,10 @@ class Target(Protocol):
 
     async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
         """Store records. Returns the producer's newest position when they are durable."""
+        ...
+
+    async def post(self, producer: str, position: int, message: bytes) -> int:
+        """Store a message of a topic. Returns the producer's newest position when it is durable."""
         ...
 
 
@@ -122,9 +127,28 @@ async def _send(socket: web.WebSocketResponse, waiting: asyncio.Queue[FromAgent]
 async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
     """Store the records of a request durably, once."""
     target = host.target(request)
+    position, body = _position(request), await _read(request)
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if not lines:
+        raise UsageError("an insert without records")
+    return json_response(OK, {"position": await target.insert(_producer(request), position, lines)})
+
+
+async def post(request: web.Request, host: ProgramHost) -> web.StreamResponse:
+    """Store the message of a request durably, once."""
+    target = host.target(request)
+    position, body = _position(request), await _read(request)
+    return json_response(OK, {"position": await target.post(_producer(request), position, body)})
+
+
+def _position(request: web.Request) -> int:
     text = request.query.get("position", "")
     if not text.isdecimal() or len(text) > POSITION_DIGITS_MAX or int(text) > POSITION_MAX:
         raise UsageError(f"position={text!r} is not a number from 0 on")
+    return int(text)
+
+
+async def _read(request: web.Request) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
@@ -134,11 +158,7 @@ async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
                     raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; no record was stored")
     except TimeoutError:
         raise UsageError(f"the records did not come within {BODY_S:g} s; no record was stored") from None
-    lines = [line for line in bytes(body).split(b"\n") if line.strip()]
-    if not lines:
-        raise UsageError("an insert without records")
-    newest = await target.insert(_producer(request), int(text), lines)
-    return json_response(OK, {"position": newest})
+    return bytes(body)
 
 
 async def position(request: web.Request, host: ProgramHost) -> web.StreamResponse:

@@ -23,6 +23,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import CREATOR, split_name
 from elfmesh.control.programs.outbox import Outbox
 from elfmesh.control.programs.rendezvous import HANDLED, HOPS_MAX, ProgramRendezvous
+from elfmesh.control.programs.topic_positions import TopicPositions
 from elfmesh.control.protocol import program_frames
 from elfmesh.control.protocol.events import Persist, ProgramAttached, ProgramGone, ProgramReported, ToProgram
 from elfmesh.control.protocol.fences import Handlers
@@ -90,6 +91,7 @@ class Programs:
         self.rendezvous = ProgramRendezvous(context)
         self._parents: dict[bytes, Contact] = {}
         self.outbox = Outbox(context, self._parents, self._tell)
+        self.topics = TopicPositions(context)
         self._known: dict[bytes, _Known] = {}
         self._sessions: dict[int, bytes] = {}
 
@@ -199,6 +201,10 @@ class Programs:
                     self._context.emit(Subscribe(ids.program_tree(key, frame.group)))
             case program_frames.Handled():
                 self._handled(mine, frame)
+            case program_frames.Follow():
+                self.topics.followed(session, key, frame.topic)
+            case program_frames.PostsHandled():
+                self.topics.handled(key, frame.topic, frame.text)
             case program_frames.Reached():
                 if frame.place > known.place:
                     known.place = frame.place

@@ -91,6 +91,26 @@ class Reached(msgspec.Struct, frozen=True, tag="reached"):
     place: ResultPosition
 
 
+class Follow(msgspec.Struct, frozen=True, tag="follow"):
+    """Program to agent: report up to which record of a topic the vertex here has come."""
+
+    topic: Group
+
+
+class PostsHandled(msgspec.Struct, frozen=True, tag="posts"):
+    """Program to agent: it has handled the posts of a topic up to a position."""
+
+    topic: Group
+    text: Text
+
+
+class TopicPosition(msgspec.Struct, frozen=True, tag="followed"):
+    """Agent to program: the position of the vertex in a topic; "" if it has none."""
+
+    topic: str
+    text: str
+
+
 class Role(msgspec.Struct, frozen=True, tag="role"):
     """Agent to program: the present master side and its position."""
 
@@ -135,14 +155,14 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced"):
     """Agent to program: another process of the program has connected and replaces this one."""
 
 
-FromProgram: TypeAlias = Say | Join | Handled | Reached
-FromAgent: TypeAlias = Role | Deliver | Answer | Replaced
+FromProgram: TypeAlias = Say | Join | Handled | Reached | Follow | PostsHandled
+FromAgent: TypeAlias = Role | Deliver | Answer | Replaced | TopicPosition
 _ENCODER = msgspec.msgpack.Encoder()
 _FROM_PROGRAM: msgspec.msgpack.Decoder[FromProgram] = msgspec.msgpack.Decoder(FromProgram)
 _FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 
 
-def encode(frame: FromProgram | FromAgent | ResultPosition) -> bytes:
+def encode(frame: FromProgram | FromAgent | ResultPosition | dict[str, str]) -> bytes:
     return _ENCODER.encode(frame)
 
 
@@ -152,6 +172,14 @@ def read_place(data: bytes) -> ResultPosition | None:
         return msgspec.msgpack.decode(data, type=ResultPosition)
     except UNREADABLE:
         return None
+
+
+def read_topics(data: bytes) -> dict[str, str]:
+    """Return stored positions in topics; none if they are damaged."""
+    try:
+        return msgspec.msgpack.decode(data, type=dict[str, str])
+    except UNREADABLE:
+        return {}
 
 
 def from_program(data: bytes) -> FromProgram:

@@ -134,7 +134,13 @@ class Inputs:
         notified = 0 if for_jobs and name not in self._notified else counters.lost
         if for_jobs:
             self._notified.add(name)
-        return SpoolReader(config.path, formats, lambda: counters.lost, notified)
+        path = self._writers[name].spool.path
+
+        def awaited() -> bool:
+            receiver = self._receivers.get(name)
+            return isinstance(receiver, Inserts) and receiver.times.waiting > 0
+
+        return SpoolReader(config.path, formats, lambda: counters.lost, notified, path, awaited)
 
     def describe(self) -> dict[str, Any]:
         """Return, for display, the address of each input, what it received, and why it waits."""

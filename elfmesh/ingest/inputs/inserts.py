@@ -7,12 +7,19 @@ acknowledged without writing, so a program may repeat an insert that was not ans
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ingest.inputs.positions import TooManyProducers
+from elfmesh.ingest.inputs.posts import PostTimes, post_line, read_post
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.limits import LINE_BYTES_MAX
+from elfmesh.safeguards import safeguard
+
+Lines = Callable[[], list[bytes]]
+"""Makes lines when they are queued, because a post gets its time then."""
 
 LOCKS_MAX = 64
 """Maximum number of concurrent inserts in one stream; further ones are asked to retry."""
@@ -30,6 +37,7 @@ class Inserts:
     def __init__(self, program: str, writer: SpoolWriter) -> None:
         self.program = program
         self._writer = writer
+        self.times = PostTimes()
         self._producers: dict[str, _Producer] = {}
 
     def look(self) -> None: ...
@@ -51,6 +59,16 @@ class Inserts:
         """
         if any(len(line) > LINE_BYTES_MAX for line in lines):
             raise UsageError(f"a record is longer than {LINE_BYTES_MAX} bytes; no record was stored")
+        return await self._once(producer, position, lambda: lines)
+
+    async def post(self, producer: str, position: int, message: bytes) -> int:
+        """Store a message of a topic, as `insert` stores records. Raises as `insert`."""
+        fields = read_post(message)
+        return await self._once(
+            producer, position, lambda: [post_line(fields, self.times.next_us(), producer, position)]
+        )
+
+    async def _once(self, producer: str, position: int, lines: Lines) -> int:
         if sum(each.waiting for each in self._producers.values()) >= LOCKS_MAX:
             raise Unreachable("too many inserts at once; no record of this insert was stored")
         mine = self._producers.setdefault(producer, _Producer(asyncio.Lock()))
@@ -59,7 +77,7 @@ class Inserts:
         # cancelled.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(mine, producer, position, lines)))
 
-    async def _in_turn(self, mine: _Producer, producer: str, position: int, lines: list[bytes]) -> int:
+    async def _in_turn(self, mine: _Producer, producer: str, position: int, lines: Lines) -> int:
         try:
             async with mine.lock:
                 return await self._one(producer, position, lines)
@@ -68,7 +86,7 @@ class Inserts:
             if not mine.waiting:
                 del self._producers[producer]
 
-    async def _one(self, producer: str, position: int, lines: list[bytes]) -> int:
+    async def _one(self, producer: str, position: int, lines: Lines) -> int:
         positions = self._writer.spool.positions
         assert positions is not None
         last = positions.last(producer)
@@ -80,6 +98,18 @@ class Inserts:
             raise UsageError(str(error), hint="Name fewer producers, or leave the name out.") from None
         if self._writer.waiting:
             raise RuntimeFailure(self._writer.counters.problem, hint="No record was stored; insert it again.")
-        data = b"".join(line + b"\n" for line in lines)
-        await self._writer.put(data, len(lines), (producer, position))
+        with self._awaited():
+            made = lines()
+            data = b"".join(line + b"\n" for line in made)
+            await self._writer.put(data, len(made), (producer, position))
         return position
+
+    @contextlib.contextmanager
+    @safeguard("post-awaited")
+    def _awaited(self) -> Iterator[None]:
+        """Keep the watermark of the stream back until the lines are written."""
+        self.times.waiting += 1
+        try:
+            yield
+        finally:
+            self.times.waiting -= 1

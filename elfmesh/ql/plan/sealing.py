@@ -48,7 +48,7 @@ def sealed_as_calls(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
         token = tokens[at]
         opens = at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.L_PAREN
         if token.token_type == TokenType.VAR and token.text.upper() == "SEALED" and opens:
-            end = _closing(tokens, at + 1)
+            end = closing(tokens, at + 1)
             made += [token, *_as_call(source, tokens[at + 1 : end + 1])]
             at = end
         else:
@@ -57,7 +57,7 @@ def sealed_as_calls(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
     return made
 
 
-def _closing(tokens: Sequence[Token], opening: int) -> int:
+def closing(tokens: Sequence[Token], opening: int) -> int:
     depth = 0
     for at in range(opening, len(tokens)):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(tokens[at].token_type, 0)

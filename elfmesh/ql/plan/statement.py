@@ -9,11 +9,13 @@ Paper: ELF 2.1 (a job is the pair of an agent's function over records and the re
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.inline import InlineTable
 from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.relation_base import Relation
@@ -56,6 +58,9 @@ one of the interval with the same end."""
 BESIDE = {"LATEST": LATEST, "SAME": SAME}
 """Keywords of these prefixes."""
 
+KEEP = "KEEP PARTIALS"
+"""Option of a job whose partial aggregates are kept."""
+
 MAIN = "main"
 """Name of the PAO table that every query has."""
 
@@ -73,7 +78,7 @@ class JobClause:
 
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
     contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now;
-    0: with the records that exist now; None: never.
+    0: with the records that exist now; None: never. `delivery` is that of a topic; None: a job.
     """
 
     namespace: str
@@ -90,10 +95,28 @@ class JobClause:
     early_us: int | None = None
     history_us: int | None = None
     until_us: int | None = None
+    delivery: TopicDelivery | None = None
 
     @property
     def qualified(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+def job_clause(
+    names: tuple[str, str],
+    given: Mapping[str, int | str],
+    tables: tuple[InlineTable, ...],
+    delivery: TopicDelivery | None = None,
+) -> JobClause:
+    """Return the clause of a job or topic whose options are given by their words."""
+    every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", "EARLY"))
+    return JobClause(
+        *names, None if every is None else int(every), int(given.get("LATENESS", 0)),
+        int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
+        int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
+        int(given.get("REPLICAS", 0)), KEEP in given, tables, None if early is None else int(early),
+        delivery=delivery,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

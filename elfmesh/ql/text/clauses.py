@@ -26,9 +26,12 @@ from elfmesh.ql.expressions.refusals import (
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
+from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
 from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
-from elfmesh.ql.plan.sealing import sealed_as_calls
-from elfmesh.ql.plan.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
+from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
+from elfmesh.ql.plan.sealing import closing, sealed_as_calls
+from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
+from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import as_calls, check_brackets, names_columns, normalised
 from elfmesh.text import suggest
@@ -45,7 +48,6 @@ HISTORY, UNTIL = "HISTORY", "UNTIL"
 HISTORY_US_MAX = 20_000 * 86_400_000_000
 """Maximum duration after HISTORY and UNTIL: the intervals then begin after 1970."""
 
-KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY)
@@ -133,18 +135,54 @@ class Cutter:
         if self._word() != "CREATE":
             return None
         self._at += 1
+        if self._word() == TOPIC:
+            return self._topic()
         if self._word() != "JOB":
             hint = FOREIGN_CREATIONS.get(self._word(), "Write CREATE JOB name AS SELECT ...")
-            raise self._error(f"only jobs can be created, not `{self._shown()}`", hint)
+            raise self._error(f"only jobs and topics can be created, not `{self._shown()}`", hint)
         self._at += 1
-        namespace, name = self._job_name()
+        names = self._job_name()
+        given, tables = self._options("AS")
+        self._at += 1
+        return job_clause(names, given, tuple(tables.values()))
+
+    def _topic(self) -> JobClause:
+        """Read a topic, and put the query that it stands for in its place."""
+        self._at += 1
+        names = self._job_name()
+        stream = self._tokens[self._at - 1]
+        if self._word() == "FROM":
+            self._at += 1
+            self._identifier(STREAM_NAME)
+            stream = self._tokens[self._at - 1]
+        if self._word() != "DELIVERY":
+            raise self._error(f"expected DELIVERY, found `{self._shown()}`", "Write DELIVERY SEQUENCED ...")
+        self._at += 1
+        delivery, begin = delivery_of(self._word(), self._error), self._at
+        self._at += 1
+        if delivery is TopicDelivery.SEALED:
+            if self._word() != "(":
+                raise self._error(f"{SEALED.upper()} needs its keys in parentheses", SEALED_SHAPE)
+            check_brackets(self._source, self._tokens[self._at :])
+            self._at = closing(self._tokens, self._at) + 1
+        seal = self._tokens[begin + 1 : self._at]
+        given, tables = self._options("")
+        if tables:
+            raise self._error("a topic has no TABLE", "Leave it out.")
+        options = topic_options(delivery, given, self._error)
+        query = query_tokens(delivery, self._tokens[begin], stream, seal, self._error)
+        self._tokens, self._at = [*self._tokens[: self._at], *query], len(self._tokens)
+        return job_clause(names, options, (), delivery)
+
+    def _options(self, end: str) -> tuple[dict[str, int | str], dict[str, inline.InlineTable]]:
+        """Read options up to a word; "" is the end of the text."""
         given: dict[str, int | str] = {}
         tables: dict[str, inline.InlineTable] = {}
-        while self._word() != "AS":
+        while self._word() != end:
             if self._word() == inline.WORD:
                 self._table(tables)
                 continue
-            option = self._option()
+            option = self._option(end)
             if option in given:
                 raise self._error(f"{option} is given twice", "Remove one of them.")
             start = self._tokens[self._at].start
@@ -154,15 +192,7 @@ class Cutter:
                 self._every_at = start
             elif option == EARLY:
                 self._early_at = start
-        self._at += 1
-        every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", EARLY))
-        return JobClause(
-            namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
-            int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
-            int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-            int(given.get("REPLICAS", 0)), KEEP in given, tuple(tables.values()),
-            None if early is None else int(early),
-        )  # fmt: skip
+        return given, tables
 
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
         found, at = inline.read_table(self._source, self._tokens, self._at + 1)
@@ -193,14 +223,15 @@ class Cutter:
         self._at += 1
         return token.text
 
-    def _option(self) -> str:
+    def _option(self, end: str) -> str:
         word = self._word()
         if word in ("ON", "KEEP"):
             word = f"{word} {self._word(1)}"
         if word not in _OPTIONS:
-            known = f"Options are {', '.join(_OPTIONS)}; then AS SELECT."
-            hint = suggest(word, (*_OPTIONS, "AS")) or known
-            raise self._error(f"expected an option of the job or AS, found `{self._shown()}`", hint)
+            known = f"Options are {', '.join(_OPTIONS)}{'; then AS SELECT' if end else ''}."
+            hint = suggest(word, (*_OPTIONS, end) if end else _OPTIONS) or known
+            what = "an option of the job or AS" if end else "an option of the topic"
+            raise self._error(f"expected {what}, found `{self._shown()}`", hint)
         return word
 
     def _option_value(self, option: str) -> int | str:

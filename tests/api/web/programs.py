@@ -59,6 +59,9 @@ class Kept:
         self.taken.append((producer, position, lines))
         return position
 
+    async def post(self, producer: str, position: int, message: bytes) -> int:
+        return await self.insert(producer, position, [message])
+
 
 def no_stream(program: str, stream: str | None) -> Kept:
     raise UsageError(f"no stream for {program}")

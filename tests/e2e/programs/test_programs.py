@@ -23,12 +23,12 @@ GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), k ORDER BY k"""
 class Programs:
     """Processes of `elf program run`; none outlives the test."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, file: Path = FILE) -> None:
+        self.directory, self.file = directory, file
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, name: str, agent: Agent, batches: int = 0) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "elfmesh.agent", "program", "run", str(FILE), "--class", name]
+        command = [sys.executable, "-m", "elfmesh.agent", "program", "run", str(self.file), "--class", name]
         settings = {"ELF_TEST_DIRECTORY": str(self.directory), "ELF_TEST_BATCHES": str(batches)}
         with (self.directory / "stderr").open("ab") as stderr:
             process = subprocess.Popen(
@@ -46,8 +46,8 @@ class Programs:
 
 
 @contextmanager
-def programs(directory: Path) -> Iterator[Programs]:
-    found = Programs(directory)
+def programs(directory: Path, file: Path = FILE) -> Iterator[Programs]:
+    found = Programs(directory, file)
     try:
         yield found
     finally:

@@ -92,7 +92,7 @@ FOREIGN = [
     ("DROP TABLE t", 1, 1, "ELF-QL has no statement DROP", "elf delete NAME"),
     ("VALUES (1), (2)", 1, 1, "ELF-QL has no statement VALUES", "rows.json"),
     ("FROM s SELECT a", 1, 1, "ELF-QL has no statement FROM", "SELECT comes first"),
-    ("CREATE TEMPORARY VIEW v AS SELECT a FROM s", 1, 8, "only jobs can be created", "WITH name AS (SELECT"),
+    ("CREATE TEMPORARY VIEW v AS SELECT a FROM s", 1, 8, "topics can be created", "WITH name AS (SELECT"),
     # what stands behind FROM
     ("SELECT * FROM VALUES (1), (2) AS t(a)", 1, 15, "ELF-QL has no VALUES", "t.json"),
     ("SELECT * FROM range(10)", 1, 15, "ELF-QL has no range(...) in FROM", "reads records"),

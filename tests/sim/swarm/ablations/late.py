@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -144,10 +145,19 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         _evaluated_interval_forgotten,
         HOMELESS,
     ),
+    "post-awaited": (
+        "the watermark waits for a post that has its time and is not in the spool yet",
+        "D-12",
+        always(("post-awaited", lambda self: contextlib.nullcontext())),
+        LATE,
+    ),
 }
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
 
-ELSEWHERE = dict.fromkeys(("late-at-home", "revisions-on"), "tests/ingest/worker/test_late_versions.py")
+ELSEWHERE = {
+    **dict.fromkeys(("late-at-home", "revisions-on"), "tests/ingest/worker/test_late_versions.py"),
+    "post-awaited": "tests/ingest/inputs/test_spool_reader.py",
+}
 """Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
 version may evaluate again. And since nothing is taken from a worker that has not heard of a change
 (`elfmesh.control.member.worker_generations`), no seed has two contributions of one name without it."""

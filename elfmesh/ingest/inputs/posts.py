@@ -1,0 +1,67 @@
+"""Posts of programs: the record of a message, and its time.
+
+A post is a record with the message as JSON text, its producer and its position; top-level fields of a mapping
+are columns too, so that jobs can read them. The agent gives a post its time when it queues it, not the
+program, because a program may wait before an insert arrives. Times of a stream do not decrease in the spool.
+
+Invariant: while a post waits to be written, `waiting` is true. The reader then keeps the watermark at the
+posts that it has read, so that no post is late, however slow the disk is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from elfmesh.errors import UsageError
+from elfmesh.limits import POST_BYTES_MAX
+from elfmesh.ql.plan.delivery import BODY, POSITION, PRODUCER
+from elfmesh.wire import UNREADABLE
+
+_OWN = (PRODUCER, POSITION, BODY, "ts")
+
+
+def now_us() -> int:
+    return time.time_ns() // 1_000
+
+
+class PostTimes:
+    """Times of the posts of one stream."""
+
+    def __init__(self, clock_us: Callable[[], int] = now_us) -> None:
+        self._clock_us, self._newest_us = clock_us, 0
+        self.waiting = 0
+
+    def next_us(self) -> int:
+        """Return the time of the next post. No other post may be queued before it."""
+        self._newest_us = max(self._newest_us, self._clock_us())
+        return self._newest_us
+
+
+def read_post(data: bytes) -> dict[str, Any]:
+    """Return the columns of a message. Raises UsageError if it is no JSON or too large."""
+    if len(data) > POST_BYTES_MAX:
+        hint = "Insert the data as records, and post a reference to them."
+        raise UsageError(f"a post of {len(data)} bytes is over {POST_BYTES_MAX}", hint=hint)
+    try:
+        message, text = msgspec.json.decode(data), data.decode()
+        fields = message if isinstance(message, dict) else {}
+        plain = {
+            name: value
+            for name, value in fields.items()
+            if name not in _OWN and not isinstance(value, dict | list)
+        }
+        msgspec.json.encode(plain)
+    except (*UNREADABLE, OverflowError) as error:
+        raise UsageError(f"a post is one JSON value: {error}") from None
+    return {**plain, BODY: text}
+
+
+def post_line(fields: dict[str, Any], at_us: int, producer: str, position: int) -> bytes:
+    """Return the line of a post in the spool."""
+    at = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
+    return msgspec.json.encode({**fields, "ts": at, PRODUCER: producer, POSITION: position})

@@ -1,0 +1,37 @@
+"""Delivery of topics: which posts a vertex receives together, and the query that does it.
+
+A topic is a job over the stream into which programs post. Its rows are the posts.
+
+Paper: Blazes III (M1: an order fixed beforehand; M3: sealing).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+TOPIC = "TOPIC"
+PRODUCER, POSITION, AGENT, BODY = "producer", "position", "agent", "body"
+COLUMNS = (PRODUCER, POSITION, AGENT, BODY)
+"""Columns of a post, in the order of delivery. `body` is JSON text. A row of a sealed topic begins with the
+keys of its partition."""
+
+
+class TopicDelivery(StrEnum):
+    """What a vertex receives: all posts in one order, whole partitions, or each post as soon as possible."""
+
+    SEQUENCED = "SEQUENCED"
+    SEALED = "SEALED"
+    UNORDERED = "UNORDERED"
+
+
+def topic_query(delivery: TopicDelivery, keys: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return the query of a topic in three parts; the stream, then the clause after SEALED, lie between."""
+    named = [*(f"`{key}`" for key in keys), *COLUMNS]
+    read = ["_host" if name == AGENT else name for name in named]
+    items = [one if one == name else f"{one} AS {name}" for one, name in zip(read, named, strict=True)]
+    order = "" if delivery is TopicDelivery.UNORDERED else f" ORDER BY {', '.join(named)}"
+    where = f" WHERE {BODY} IS NOT NULL"
+    select = f"SELECT {', '.join(items)} FROM "
+    if delivery is not TopicDelivery.SEALED:
+        return select, where + order, ""
+    return select, f"{where} GROUP BY SEALED", f", {', '.join(read)}{order}"

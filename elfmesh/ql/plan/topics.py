@@ -1,0 +1,84 @@
+"""Reading of CREATE TOPIC name [FROM stream] DELIVERY ...: the query that a topic stands for.
+
+The tokens of the query have the position of the word after DELIVERY, so that errors refer to the user's text;
+the clause of SEALED keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import sqlglot
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.errors import QueryError
+from elfmesh.ql.plan.delivery import COLUMNS, TopicDelivery, topic_query
+from elfmesh.text import suggest
+
+EVERY_US, EARLY_US = 1_000_000, 50_000
+"""EVERY of a topic whose order it does not decide, and EARLY of an unordered one."""
+
+_SHAPE = "Write DELIVERY SEQUENCED EVERY '100 ms', DELIVERY SEALED (key WHEN ...) or DELIVERY UNORDERED."
+_KEYS = "Write SEALED (campaign WHEN event = 'end' PRODUCERS ONE AFTER '24 h')."
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+Fault = Callable[[str, str], QueryError]
+"""Makes the error for the place that is being read."""
+
+
+def delivery_of(word: str, fault: Fault) -> TopicDelivery:
+    """Return the delivery of a word. Raises QueryError if there is no such delivery."""
+    known = [each.value for each in TopicDelivery]
+    if word not in known:
+        raise fault(f"there is no DELIVERY {word}".rstrip(), suggest(word, known) or _SHAPE)
+    return TopicDelivery(word)
+
+
+def topic_options(
+    delivery: TopicDelivery, given: Mapping[str, int | str], fault: Fault
+) -> dict[str, int | str]:
+    """Return the options of a topic's job. Raises QueryError if one is missing or has no meaning."""
+    if delivery is TopicDelivery.SEQUENCED and "EVERY" not in given:
+        raise fault("SEQUENCED needs EVERY, the time after which posts are put in order", _SHAPE)
+    if delivery is not TopicDelivery.UNORDERED and "EARLY" in given:
+        raise fault(f"{delivery} has no EARLY", "Leave it out, or write DELIVERY UNORDERED.")
+    if "KEEP PARTIALS" in given:
+        raise fault("a topic has no partial aggregates to keep", "Leave KEEP PARTIALS out.")
+    early = {"EARLY": EARLY_US} if delivery is TopicDelivery.UNORDERED else {}
+    return {"EVERY": EVERY_US, **early, **given}
+
+
+def query_tokens(
+    delivery: TopicDelivery, at: Token, stream: Token, seal: Sequence[Token], fault: Fault
+) -> list[Token]:
+    """Return the tokens of a topic's query.
+
+    `at` is the word after DELIVERY, `stream` the name of the stream, `seal` the clause after SEALED with its
+    parentheses.
+    """
+    parts = topic_query(delivery, _keys(seal, fault))
+    first, second, third = (_tokens(part, at) for part in parts)
+    return [*first, stream, *second, *seal, *third]
+
+
+def _tokens(text: str, at: Token) -> list[Token]:
+    found = sqlglot.Dialect.get_or_raise("spark").tokenize(text) if text else []
+    return [
+        Token(each.token_type, each.text, line=at.line, col=at.col, start=at.start, end=at.end)
+        for each in found
+    ]
+
+
+def _keys(seal: Sequence[Token], fault: Fault) -> tuple[str, ...]:
+    """Return the fields before WHEN. Raises QueryError unless they are names that a post does not have."""
+    keys: list[str] = []
+    for number, token in enumerate(seal[1:-1]):
+        if token.text.upper() == "WHEN" and number % 2:
+            break
+        if number % 2 == 0:
+            if token.token_type not in _NAMES or token.text in COLUMNS or "`" in token.text:
+                raise fault(f"a key of a topic is a field of its posts, not `{token.text}`", _KEYS)
+            keys.append(token.text)
+        elif token.token_type != TokenType.COMMA:
+            raise fault("a key of a topic is a field of its posts, not an expression", _KEYS)
+    return tuple(dict.fromkeys(keys))

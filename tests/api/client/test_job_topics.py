@@ -1,0 +1,162 @@
+"""Topics of a program: what a vertex receives, and what cannot be posted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from elfmesh.api.client.job_topics import PostBatch, TopicReader, post_text, topic_name
+from elfmesh.errors import Unreachable, UsageError
+from tests.patience import PATIENCE_S
+
+
+def row(position: int, **keys: object) -> dict[str, Any]:
+    return {**keys, "producer": "p", "position": position, "agent": "web", "body": f"[{position}]"}
+
+
+def line(index: int, rows: list[dict[str, Any]], state: str = "FINAL") -> dict[str, Any]:
+    return {"interval": {"index": index}, "state": state, "rows": rows, "completeness": 1.0}
+
+
+class Recording:
+    """A vertex that notes what it receives; `failing` batches raise."""
+
+    creator = "local"
+
+    def __init__(self, failing: int = 0) -> None:
+        self.batches: list[PostBatch] = []
+        self.failing = failing
+
+    async def on_post(self, topic: str, batch: PostBatch) -> None:
+        self.failing -= 1
+        if self.failing >= 0:
+            raise Unreachable("away")
+        self.batches.append(batch)
+
+    @property
+    def positions(self) -> list[tuple[int, list[int], bool]]:
+        return [(each.index, [post.position for post in each.posts], each.early) for each in self.batches]
+
+
+class Pages:
+    """An agent's API with the pages of a topic; the last one is empty."""
+
+    def __init__(self, *pages: list[dict[str, Any]], incarnation: str = "i") -> None:
+        self.pages, self.asked = list(pages), list[int]()
+        self.incarnation = incarnation
+        self.done = asyncio.Event()
+
+    async def page(self, *_: object, start: int, **__: object) -> tuple[list[dict[str, Any]], int]:
+        await asyncio.sleep(0)
+        self.asked.append(start)
+        if len(self.asked) == 1:
+            return [], 0
+        page = self.pages.pop(0) if self.pages else []
+        found = [each for each in page if each["interval"]["index"] >= start]
+        if not self.pages and not found:
+            self.done.set()
+        return found, 0
+
+    async def offsets(self, *_: object, **__: object) -> dict[str, Any]:
+        return {"earliest": 0, "latest": 0, "incarnation": self.incarnation, "expired": None}
+
+
+class Positions:
+    def __init__(self, text: str = "") -> None:
+        self.text, self.reported = text, list[str]()
+
+    async def follow(self, topic: str) -> str:
+        return self.text
+
+    async def posts_handled(self, topic: str, text: str) -> None:
+        self.reported.append(text)
+
+
+async def follow(vertex: Recording, pages: Pages, positions: Positions) -> None:
+    reader = TopicReader(vertex, pages, positions, "ads/clicks")  # type: ignore[arg-type]  # what it uses
+    task = asyncio.create_task(reader.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await pages.done.wait()
+    task.cancel()
+
+
+async def test_records_arrive_in_order_and_their_index_is_reported_after_they_were_handled() -> None:
+    vertex, positions = Recording(), Positions()
+    await follow(vertex, Pages([line(5, [row(1), row(2)]), line(6, []), line(7, [row(3)])]), positions)
+    assert vertex.positions == [(5, [1, 2], False), (7, [3], False)]
+    assert vertex.batches[0].posts[0].body == [1]
+    assert positions.reported == ["i:5", "i:6", "i:7"]
+
+
+async def test_a_vertex_goes_on_behind_its_position_unless_the_topic_is_another() -> None:
+    for incarnation, first in (("i", 7), ("j", 0)):
+        pages = Pages([line(6, [row(1)]), line(7, [row(2)])], incarnation=incarnation)
+        vertex = Recording()
+        await follow(vertex, pages, Positions("i:6"))
+        assert pages.asked[-1] >= first
+        assert len(vertex.batches) == (1 if first else 2)
+
+
+async def test_posts_that_were_early_are_not_repeated_by_their_record() -> None:
+    early = [line(5, [row(2)], "EARLY"), line(5, [row(2), row(1)], "EARLY")]
+    vertex, positions = Recording(), Positions()
+    await follow(vertex, Pages(early, [line(5, [row(1), row(2), row(3)])]), positions)
+    assert vertex.positions == [(5, [2], True), (5, [1], True), (5, [3], False)]
+    assert positions.reported == ["i:5"]
+
+
+async def test_a_sealed_topic_gives_one_partition_at_a_time() -> None:
+    vertex = Recording()
+    rows = [row(1, campaign="a"), row(2, campaign="a"), row(1, campaign="b")]
+    await follow(vertex, Pages([line(5, rows)]), Positions())
+    assert [each.partition for each in vertex.batches] == [{"campaign": "a"}, {"campaign": "b"}]
+    assert vertex.positions == [(5, [1, 2], False), (5, [1], False)]
+
+
+async def test_a_batch_whose_callback_was_unreachable_is_handled_again() -> None:
+    vertex, positions = Recording(failing=1), Positions()
+    await follow(vertex, Pages([line(5, [row(1)])], [line(5, [row(1)])]), positions)
+    assert vertex.positions == [(5, [1], False)]
+    assert positions.reported == ["i:5"]
+
+
+@pytest.mark.parametrize("message", [None, True, 1.5, "x", [1, {"a": None}], {"a": [2**80, "ü\0"]}])
+def test_a_post_is_what_its_reader_receives(message: object) -> None:
+    assert msgspec.json.decode(post_text(message)) == message
+
+
+def _deep() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(100_000):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"x",
+        (1, 2),
+        float("nan"),
+        float("inf"),
+        {1: 2},
+        {1, 2},
+        object(),
+        "\ud800",
+        "x" * 40_000,
+        _deep(),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_post_that_would_change_or_is_too_large_is_refused(message: object) -> None:
+    with pytest.raises(UsageError, match="post"):
+        post_text(message)
+
+
+def test_a_topic_has_the_name_of_a_job() -> None:
+    assert topic_name("ads.clicks") == topic_name("ads/clicks") == "ads/clicks"
+    with pytest.raises(UsageError, match="name of a job"):
+        topic_name("a b")

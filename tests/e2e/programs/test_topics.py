@@ -1,0 +1,68 @@
+"""Topics between real agents: what each vertex receives, also if a vertex or an agent is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.e2e.programs.test_programs import Programs, programs
+
+FILE = Path(__file__).with_name("topic_program.py")
+STREAM = "words=program://test/words,format=json,idle=1 s"
+SEALED = "SEALED (campaign WHEN event = 'end' PRODUCERS 2 BY producer AFTER '1 h') EVERY '200 ms'"
+POSTS = 40
+SEALS = 3
+
+Line = tuple[str, int, Any, dict[str, Any], bool]
+
+
+def start(fleet: Fleet, tmp_path: Path, count: int = 2) -> None:
+    """Start agents with a stream for the topic."""
+    for number in range(count):
+        agent = Agent(tmp_path / f"agent-{number}", number, [STREAM])
+        fleet.agents.append(agent)
+        agent.start([fleet[0].overlay] if number else [])
+        agent.wait_ready()
+
+
+def received(started: Programs, agent: Agent) -> list[Line]:
+    """What the vertex beside an agent received, without what a later process repeated."""
+    found: dict[tuple[str, int], Line] = {}
+    own: set[tuple[int, str, int]] = set()
+    for process, _, producer, position, *rest in started.noted(f"vertex-{agent.api.rpartition(':')[2]}"):
+        assert (process, producer, position) not in own, "a process received a post twice"
+        own.add((process, producer, position))
+        found.setdefault((producer, position), (producer, position, *rest))
+    return list(found.values())
+
+
+def publish(fleet: Fleet, started: Programs) -> None:
+    for agent in fleet:
+        started.start("Publisher", agent, POSTS)
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_every_vertex_receives_the_same_sequence(tmp_path: Path, *, kills: bool) -> None:
+    with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
+        start(fleet, tmp_path)
+        fleet[0].apply("CREATE TOPIC test.words DELIVERY SEQUENCED EVERY '200 ms' ON STRAGGLER WAIT")
+        vertices = [started.start("Vertex", agent) for agent in fleet]
+        publish(fleet, started)
+        if kills:
+            eventually(lambda: len(received(started, fleet[1])) >= 10, what="the first posts")
+            vertices[1].kill()
+            vertices[1].wait()
+            started.start("Vertex", fleet[1])
+            fleet[1].kill()
+            fleet[1].start([fleet[0].overlay])
+            fleet[1].wait_ready()
+        wanted = 2 * (POSTS + SEALS)
+        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        first, second = (received(started, agent) for agent in fleet)
+        assert first == second
+        for producer in {line[0] for line in first}:
+            assert [line[1] for line in first if line[0] == producer] == list(range(POSTS + SEALS))
+        assert {line[2]["number"] for line in first if line[2]["event"] == "click"} == set(range(POSTS))
