@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+import elfmesh
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.programs.test_programs import Programs, programs
 
 FILE = Path(__file__).with_name("topic_program.py")
 STREAM = "words=program://test/words,format=json,idle=1 s"
+TOPIC = "CREATE TOPIC test.words DELIVERY SEQUENCED EVERY '200 ms' ON STRAGGLER WAIT"
 SEALED = "SEALED (campaign WHEN event = 'end' PRODUCERS 2 BY producer AFTER '1 h') EVERY '200 ms'"
 POSTS = 40
 SEALS = 3
@@ -48,7 +50,7 @@ def publish(fleet: Fleet, started: Programs) -> None:
 def test_every_vertex_receives_the_same_sequence(tmp_path: Path, *, kills: bool) -> None:
     with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
         start(fleet, tmp_path)
-        fleet[0].apply("CREATE TOPIC test.words DELIVERY SEQUENCED EVERY '200 ms' ON STRAGGLER WAIT")
+        fleet[0].apply(TOPIC)
         vertices = [started.start("Vertex", agent) for agent in fleet]
         publish(fleet, started)
         if kills:
@@ -66,3 +68,37 @@ def test_every_vertex_receives_the_same_sequence(tmp_path: Path, *, kills: bool)
         for producer in {line[0] for line in first}:
             assert [line[1] for line in first if line[0] == producer] == list(range(POSTS + SEALS))
         assert {line[2]["number"] for line in first if line[2]["event"] == "click"} == set(range(POSTS))
+        logs = [str(agent.directory / "data" / "spool" / "words" / "spool.log") for agent in fleet]
+        replayed = [row for table in elfmesh.run(TOPIC, logs) for row in table.to_pylist()]
+        assert [(row["producer"], row["position"]) for row in replayed] == [line[:2] for line in first]
+
+
+def test_a_sealed_topic_delivers_whole_partitions_in_order(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
+        start(fleet, tmp_path)
+        fleet[0].apply(f"CREATE TOPIC test.words DELIVERY {SEALED}")
+        for agent in fleet:
+            started.start("Vertex", agent)
+        publish(fleet, started)
+        eventually(lambda: all(len(received(started, each)) == 2 * POSTS for each in fleet), what="all posts")
+        first, second = (received(started, agent) for agent in fleet)
+        assert {line[3]["campaign"] for line in first} == {"c0", "c1", "c2"}
+        for campaign in ("c0", "c1", "c2"):
+            lines = [line for line in first if line[3]["campaign"] == campaign]
+            assert [line[:2] for line in lines] == sorted(line[:2] for line in lines)
+            assert lines == [line for line in second if line[3]["campaign"] == campaign]
+            assert all(line[2]["campaign"] == campaign for line in lines)
+
+
+def test_an_unordered_topic_delivers_each_post_once(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
+        start(fleet, tmp_path)
+        fleet[0].apply("CREATE TOPIC test.words DELIVERY UNORDERED EVERY '2 s'")
+        for agent in fleet:
+            started.start("Vertex", agent)
+        publish(fleet, started)
+        wanted = 2 * (POSTS + SEALS)
+        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        first, second = (sorted(line[:2] for line in received(started, agent)) for agent in fleet)
+        assert first == second
+        assert any(line[4] for line in received(started, fleet[0])), "some before their interval was closed"
