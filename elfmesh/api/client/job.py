@@ -30,9 +30,10 @@ from elfmesh.api.client.job_leading import Leading
 from elfmesh.api.client.job_topics import (
     PostBatch,
     TopicReader,
+    check_topic,
+    chosen,
     post_text,
     repeated,
-    topic_delivery,
     topic_name,
 )
 from elfmesh.api.client.job_values import (
@@ -92,6 +93,7 @@ class Job:
     def __init__(self, api: str | None = None) -> None:
         self.api = api or os.environ.get("ELF_API") or API
         api_address(self.api)
+        self.query = chosen(type(self), self.query)
         self.name = program_name(type(self).__name__, self.query, self.name)
         self._topics = tuple(dict.fromkeys(topic_name(each) for each in self.topics))
         self._known_topics: set[str] = set()
@@ -202,7 +204,7 @@ class Job:
         name = topic_name(topic)
         data = post_text(message)
         if name not in self._known_topics:
-            await topic_delivery(self._agent_client, name, self.creator)
+            await check_topic(self._agent_client, name, self.creator)
             self._known_topics.add(name)
         async with self._placed(producer, position) as (own, at):
             return await repeated(lambda: self._agent_client.post(name, data, producer=own, position=at))

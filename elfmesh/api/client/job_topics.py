@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -21,10 +21,14 @@ from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.attachment import Attachment
 from elfmesh.api.client.job_values import MESSAGE_S
 from elfmesh.control.jobs.manifest import split_name
+from elfmesh.control.jobs.program_paths import declared_paths, handles, least_delivery, unmet_need
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.limits import POST_BYTES_MAX
-from elfmesh.ql.plan.delivery import AGENT, BODY, COLUMNS, POSITION, PRODUCER, TopicDelivery
+from elfmesh.ql.plan.delivery import AGENT, AUTO, BODY, COLUMNS, POSITION, PRODUCER
+
+if TYPE_CHECKING:
+    from elfmesh.ql.plan.statement import Statement
 
 AGAIN_S = 0.5
 FOLLOW_S = 5.0
@@ -86,28 +90,49 @@ class TopicReader:
     def __init__(self, vertex: Vertex, client: AsyncClient, attached: Attachment, topic: str) -> None:
         self._vertex, self._client, self._attached, self._topic = vertex, client, attached, topic
         self._incarnation, self._next, self._revision = "", 0, 0
+        self._version = -1  # the one whose delivery was compared with the program's paths; 0: the first read
+        self._paths = [each for each in declared_paths(type(vertex).on_post) if handles(each, topic)]
         self._early: dict[int, set[tuple[str, str, int]]] = {}  # delivered posts of open records
 
     async def run(self) -> None:
-        """Follow the topic until cancelled."""
+        """Follow the topic until cancelled.
+
+        Raises:
+            UsageError: the program needs more than the topic delivers, or the topic is a job.
+        """
         kept, _, index = (await self._attached.follow(self._topic)).rpartition(":")
         if kept and index.lstrip("-").isdecimal():
             self._incarnation, self._next = kept, int(index) + 1
         while True:
             try:
                 page = await self._page()
-            except (Unreachable, RuntimeFailure, UsageError) as error:
+            except (Unreachable, RuntimeFailure) as error:
                 log.info("no posts of %s now: %s", self._topic, error)
                 page = []
-            for line in page or ():
+            for line in page:
                 if not await self._handle(line):
                     break
             if not page:
-                await asyncio.sleep(AGAIN_S / 10)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _check(self, version: int) -> None:
+        """Compare the delivery of the topic with the paths of the program, once for each version."""
+        if version == self._version:
+            return
+        found = await topic_statement(self._client, self._topic, self._vertex.creator)
+        if found is None or found.job is None or found.job.delivery is None:
+            raise Unreachable(f"there is no topic {self._topic}")
+        keys = [name for name in found.columns if name not in COLUMNS]
+        if problem := unmet_need(self._paths, found.job.delivery, keys):
+            hint = "Write DELIVERY SEQUENCED in the topic, or make the callback confluent."
+            raise UsageError(f"{self._topic} delivers less than the program needs: {problem}", hint=hint)
+        self._version = version
 
     async def _page(self) -> list[dict[str, Any]]:
         """Return the next records; none if the topic was deleted and created again meanwhile."""
         creator = self._vertex.creator
+        if self._version < 0:
+            await self._check(0)
         page, revision = await self._client.page(
             self._topic,
             start=self._next,
@@ -124,6 +149,8 @@ class TopicReader:
         if self._next and held.expired is not None and held.expired >= self._next:
             log.warning("posts of %s up to record %d are no longer kept", self._topic, held.expired)
         self._revision = revision
+        for version in dict.fromkeys(line["version"] for line in page):
+            await self._check(version)
         return page
 
     async def _handle(self, line: dict[str, Any]) -> bool:
@@ -169,21 +196,36 @@ def topic_name(topic: str) -> str:
         raise UsageError(str(error), hint="A topic is named NAMESPACE/NAME.") from None
 
 
-async def topic_delivery(client: AsyncClient, topic: str, creator: str) -> TopicDelivery:
-    """Return the delivery of a topic.
-
-    Raises:
-        UsageError: there is no topic of this name.
-    """
+async def topic_statement(client: AsyncClient, topic: str, creator: str) -> Statement | None:
+    """Return the statement of a topic; None if it does not exist. Raises UsageError if it is a job."""
     from elfmesh import ql
 
-    hint = f"Apply one: CREATE TOPIC {topic.replace('/', '.')} DELIVERY SEQUENCED EVERY '100 ms'"
     if not await client.exists(topic, creator=creator):
-        raise UsageError(f"there is no topic {topic}", hint=hint)
-    job = ql.parse((await client.ask("describe", topic, creator=creator))["text"]).job
-    if job is None or job.delivery is None:
-        raise UsageError(f"{topic} is a job, not a topic", hint=hint)
-    return job.delivery
+        return None
+    found = ql.parse((await client.ask("describe", topic, creator=creator))["text"])
+    if found.job is None or found.job.delivery is None:
+        raise UsageError(f"{topic} is a job, not a topic", hint=_hint(topic))
+    return found
+
+
+async def check_topic(client: AsyncClient, topic: str, creator: str) -> None:
+    """Raise UsageError unless there is a topic of this name."""
+    if await topic_statement(client, topic, creator) is None:
+        raise UsageError(f"there is no topic {topic}", hint=_hint(topic))
+
+
+def _hint(topic: str) -> str:
+    return f"Apply one: CREATE TOPIC {topic.replace('/', '.')} DELIVERY SEQUENCED EVERY '100 ms'"
+
+
+def chosen(program: type[Vertex], query: str) -> str:
+    """Return the query of a program, with a delivery for the paths of its class in place of AUTO."""
+    if AUTO not in query.upper():
+        return query
+    from elfmesh.ql.plan.topics import with_delivery
+
+    paths = declared_paths(program.on_post)
+    return with_delivery(query, least_delivery([each.label.startswith("C") for each in paths]))
 
 
 def post_text(message: Any) -> bytes:

@@ -16,15 +16,16 @@ from typing import Any
 from elfmesh.control.coordination.graph import AnnotatedPath, Place
 from elfmesh.control.coordination.labels import annotated
 from elfmesh.control.coordination.statements import shown
-from elfmesh.control.jobs.program_paths import CALLBACKS, ProgramPath, check_callback
+from elfmesh.control.jobs.program_paths import CALLBACKS, POST, ProgramPath, check_callback, least_delivery
 from elfmesh.errors import DataError, QueryError, UsageError
 from elfmesh.ql import parse
 from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.plan.topics import with_delivery
 
 SOURCE_BYTES_MAX = 256 << 10
 """Maximum size of a program's text. A syntax tree takes a thousand times as much memory."""
 
-_VERBS = ("multicast", "send_to", "route", "insert")
+_VERBS = ("multicast", "send_to", "route", "insert", "post")
 _ARGUMENTS = ("source", "target", "label")
 
 
@@ -111,19 +112,17 @@ class _Classes:
 
     def _program(self, line: Sequence[ast.ClassDef]) -> DeclaredProgram:
         values: dict[str, str] = {}
+        topics: list[str] = []
         callbacks: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         for node in line:
             for each in node.body:
                 match each:
                     case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(value))):
                         values.setdefault(name, value)
+                    case ast.Assign(targets=[ast.Name(id="topics")], value=value):
+                        topics = topics or _texts(value)
                     case ast.FunctionDef() | ast.AsyncFunctionDef() if each.name in CALLBACKS:
                         callbacks.setdefault(each.name, each)
-        statement = None
-        if query := values.get("query"):
-            statement = self._query(query, line[0].name)
-        name = values.get("name") or (statement.job.qualified if statement and statement.job else "")
-        name = name or line[0].name
         paths: list[AnnotatedPath] = []
         silent = []
         for callback, function in callbacks.items():
@@ -134,12 +133,21 @@ class _Classes:
                 silent.append((callback, at))
                 verbs = list(dict.fromkeys(_verbs(line, function)))
                 verbs += ["answer"] if callback == "on_route" else []
+                inputs = (
+                    [f"{POST}{each}" for each in topics] if callback == "on_post" else [CALLBACKS[callback]]
+                )
                 known = [
-                    AnnotatedPath(CALLBACKS[callback], verb, annotated("OW"), (), why=_silent(callback),
+                    AnnotatedPath(source, verb, annotated("OW"), (), why=_silent(callback),
                                   at=at, remedy=f"annotate {callback} with @elfmesh.path")
-                    for verb in verbs or ["outside"]
+                    for source in inputs for verb in verbs or ["outside"]
                 ]  # fmt: skip
             paths += known
+        statement = None
+        if query := values.get("query"):
+            follows = [not each.annotation.order_sensitive for each in paths if each.source.startswith(POST)]
+            statement = self._query(with_delivery(query, least_delivery(follows)), line[0].name)
+        name = values.get("name") or (statement.job.qualified if statement and statement.job else "")
+        name = name or line[0].name
         return DeclaredProgram(
             name, statement, tuple(_apart(paths)), tuple(silent),
             Place(self.file, line[0].lineno, line[0].col_offset + 1),
@@ -180,6 +188,12 @@ def _program_path(given: Mapping[str, Any]) -> ProgramPath:
     if not isinstance(by, tuple | list) or not all(isinstance(each, str) for each in (*texts, *by)):
         raise UsageError("names are texts")
     return ProgramPath(**{**given, "by": tuple(by)})
+
+
+def _texts(node: ast.expr) -> list[str]:
+    """Return the texts of a tuple or list of constants."""
+    found = node.elts if isinstance(node, ast.Tuple | ast.List) else []
+    return [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]
 
 
 def _silent(callback: str) -> str:

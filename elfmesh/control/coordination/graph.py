@@ -71,7 +71,8 @@ class AnnotatedPath:
 class Component:
     """Component; `replicated` is its Rep annotation, or None if it follows from its inputs.
 
-    `group` is the job of which the component is a part.
+    `group` is the job of which the component is a part. `order` is M1 if an order of its final output is
+    fixed beforehand.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Component:
     replicated: bool | None = None
     at: Place = Place()
     group: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

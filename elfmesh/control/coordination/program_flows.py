@@ -1,8 +1,8 @@
 """Adds programs to the dataflow of jobs.
 
-A program reads the closed records of its job. It hears a multicast at all vertices, at least once. What it
-inserts into a stream reaches the jobs that read the stream. A result that a program has seen is closed, so
-records that it inserts belong to later intervals.
+A program reads the closed records of its job, and all its vertices read the posts of its topics. It hears a
+multicast at all vertices, at least once. What it inserts into a stream reaches the jobs that read the stream.
+A result that a program has seen is closed, so records that it inserts belong to later intervals.
 
 Paper: Blazes IV-A; ELF 2.4, Figure 7 (feedback loops).
 """
@@ -16,6 +16,7 @@ from elfmesh.control.coordination.declared import DeclaredProgram
 from elfmesh.control.coordination.graph import Component, DataStream, Graph, Port, SealedOn
 from elfmesh.control.coordination.relations import INTERVAL
 from elfmesh.control.coordination.statements import READ_CONDITIONS, shown
+from elfmesh.control.jobs.program_paths import POST
 
 
 def with_programs(graph: Graph, programs: Sequence[DeclaredProgram]) -> Graph:
@@ -55,6 +56,8 @@ def _streams(
     for each in inputs:
         if each in ("start", "timer", "route"):
             yield DataStream(f"{name} {each}", None, (name, each), once=each != "route", at=program.at)
+        elif each.startswith(POST):
+            yield _posts(graph, program, each)
         elif each not in ("results", "early"):
             verb = "send_to:" if each == "recv" else each
             makers = [target for target in targets if target.startswith(verb)]
@@ -72,10 +75,36 @@ def _streams(
                 if named and any(path.source == "route" for path in callee.paths):
                     port = (callee.component, "route")
                     yield DataStream(f"{name} {target}", (name, target), port, once=False)
-        elif verb == "insert":
-            for port in _readers(graph, program, other):
+        elif verb in ("insert", "post"):
+            for port in _readers(graph, program, other) if verb == "insert" else _topic(graph, other):
                 yield DataStream(f"{name} {target}", (name, target), port, at=program.at)
         yield DataStream(f"{name} {target}", (name, target), None, at=program.at)
+
+
+def _topic(graph: Graph, topic: str) -> list[tuple[str, str]]:
+    """Return where a topic reads what is posted to it."""
+    streams = [each for each in graph.streams if each.consumer is not None and each.producer is None]
+    rows = f"{shown(topic)} rows"
+    return [each.consumer for each in streams if each.consumer is not None and each.consumer[0] == rows]
+
+
+def _posts(graph: Graph, program: DeclaredProgram, source: str) -> DataStream:
+    """Return what a vertex receives of a topic: every one the same records, again after a crash.
+
+    Only a topic that is unordered has early rows.
+    """
+    topic = graph.by_name.get(f"{shown(source.removeprefix(POST))} root")
+    outputs = {path.target for path in topic.paths} if topic is not None else set()
+    kind = "early" if "early" in outputs else "final"
+    name = program.component
+    if topic is None:
+        return DataStream(
+            f"{name} {source}", None, (name, source), replicated=True, once=False, at=program.at
+        )
+    return DataStream(
+        f"{name} {source}", (topic.name, kind), (name, source), replicated=True, once=False,
+        order=topic.order, at=program.at,
+    )  # fmt: skip
 
 
 def _readers(graph: Graph, program: DeclaredProgram, stream: str) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from elfmesh.control.coordination.graph import (
+    M1,
     AnnotatedPath,
     Component,
     DataStream,
@@ -35,6 +36,7 @@ from elfmesh.control.coordination.relations import (
 )
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, JobTask, TaskEdge, TaskKind
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
+from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.statement import Statement
 
 EXACT = {
@@ -216,7 +218,9 @@ class _JobComponents:
                 self.streams.append(DataStream(f"{name} {source}", ports[kind], (name, source)))
             label = self.name if kind == "final" else f"{self.name} {kind}"
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
-        self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name))
+        ordered = job is not None and job.delivery is TopicDelivery.SEQUENCED
+        order = M1 if ordered else ""
+        self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
 
 
 def _annotation(steps: Iterable[PlanStep]) -> Annotation:

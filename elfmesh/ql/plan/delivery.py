@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-TOPIC = "TOPIC"
+TOPIC, AUTO = "TOPIC", "AUTO"
 PRODUCER, POSITION, AGENT, BODY = "producer", "position", "agent", "body"
 COLUMNS = (PRODUCER, POSITION, AGENT, BODY)
 """Columns of a post, in the order of delivery. `body` is JSON text. A row of a sealed topic begins with the

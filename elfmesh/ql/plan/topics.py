@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import sqlglot
+from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.plan.delivery import COLUMNS, TopicDelivery, topic_query
+from elfmesh.ql.plan.delivery import AUTO, COLUMNS, TopicDelivery, topic_query
 from elfmesh.text import suggest
 
 EVERY_US, EARLY_US = 1_000_000, 50_000
 """EVERY of a topic whose order it does not decide, and EARLY of an unordered one."""
+
+AUTO_EVERY = "100 ms"
+"""EVERY of a topic for which a program chooses SEQUENCED."""
 
 _SHAPE = "Write DELIVERY SEQUENCED EVERY '100 ms', DELIVERY SEALED (key WHEN ...) or DELIVERY UNORDERED."
 _KEYS = "Write SEALED (campaign WHEN event = 'end' PRODUCERS ONE AFTER '24 h')."
@@ -29,6 +33,8 @@ Fault = Callable[[str, str], QueryError]
 def delivery_of(word: str, fault: Fault) -> TopicDelivery:
     """Return the delivery of a word. Raises QueryError if there is no such delivery."""
     known = [each.value for each in TopicDelivery]
+    if word == AUTO:
+        raise fault("a program chooses DELIVERY AUTO when it applies the topic", _SHAPE)
     if word not in known:
         raise fault(f"there is no DELIVERY {word}".rstrip(), suggest(word, known) or _SHAPE)
     return TopicDelivery(word)
@@ -59,6 +65,21 @@ def query_tokens(
     parts = topic_query(delivery, _keys(seal, fault))
     first, second, third = (_tokens(part, at) for part in parts)
     return [*first, stream, *second, *seal, *third]
+
+
+def with_delivery(text: str, delivery: TopicDelivery) -> str:
+    """Return the text of a topic with a delivery in place of AUTO; another text stays as it is."""
+    try:
+        tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(text)
+    except TokenError:  # the parser reports it
+        return text
+    words = [token.text.upper() for token in tokens]
+    for word, token in zip(words, tokens[1:], strict=False):
+        if word == "DELIVERY" and token.text.upper() == AUTO:
+            every = delivery is TopicDelivery.SEQUENCED and "EVERY" not in words
+            chosen = f"{delivery} EVERY '{AUTO_EVERY}'" if every else str(delivery)
+            return text[: token.start] + chosen + text[token.end + 1 :]
+    return text
 
 
 def _tokens(text: str, at: Token) -> list[Token]:

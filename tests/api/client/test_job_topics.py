@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+import elfmesh
 from elfmesh.api.client.job_topics import PostBatch, TopicReader, post_text, topic_name
 from elfmesh.errors import Unreachable, UsageError
 from tests.patience import PATIENCE_S
+
+SEALED = "CREATE TOPIC ads.clicks DELIVERY SEALED "
 
 
 def row(position: int, **keys: object) -> dict[str, Any]:
@@ -18,7 +21,7 @@ def row(position: int, **keys: object) -> dict[str, Any]:
 
 
 def line(index: int, rows: list[dict[str, Any]], state: str = "FINAL") -> dict[str, Any]:
-    return {"interval": {"index": index}, "state": state, "rows": rows, "completeness": 1.0}
+    return {"interval": {"index": index}, "state": state, "rows": rows, "completeness": 1.0, "version": 1}
 
 
 class Recording:
@@ -44,6 +47,8 @@ class Recording:
 class Pages:
     """An agent's API with the pages of a topic; the last one is empty."""
 
+    text = "CREATE TOPIC ads.clicks DELIVERY UNORDERED"
+
     def __init__(self, *pages: list[dict[str, Any]], incarnation: str = "i") -> None:
         self.pages, self.asked = list(pages), list[int]()
         self.incarnation = incarnation
@@ -59,6 +64,12 @@ class Pages:
         if not self.pages and not found:
             self.done.set()
         return found, 0
+
+    async def exists(self, *_: object, **__: object) -> bool:
+        return True
+
+    async def ask(self, *_: object, **__: object) -> dict[str, Any]:
+        return {"text": self.text}
 
     async def offsets(self, *_: object, **__: object) -> dict[str, Any]:
         return {"earliest": 0, "latest": 0, "incarnation": self.incarnation, "expired": None}
@@ -121,6 +132,56 @@ async def test_a_batch_whose_callback_was_unreachable_is_handled_again() -> None
     await follow(vertex, Pages([line(5, [row(1)])], [line(5, [row(1)])]), positions)
     assert vertex.positions == [(5, [1], False)]
     assert positions.reported == ["i:5"]
+
+
+class Ordering(Recording):
+    """A vertex whose state depends on the order of the posts of a campaign."""
+
+    @elfmesh.path("post:ads.clicks", "outside", "OW", by=("campaign",))
+    async def on_post(self, topic: str, batch: PostBatch) -> None:
+        await super().on_post(topic, batch)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (Pages.text, "post:ads.clicks -> outside is OW over campaign, and the topic is UNORDERED"),
+        (f"{SEALED}(campaign, id WHEN e = 1 PRODUCERS ONE AFTER '1 h')", "is SEALED on campaign, id"),
+        (f"{SEALED}(campaign WHEN e = 1 PRODUCERS ONE AFTER '1 h')", ""),
+        ("CREATE TOPIC ads.clicks DELIVERY SEQUENCED EVERY '1 s'", ""),
+        ("CREATE JOB ads.clicks EVERY '1 s' AS SELECT a FROM s", "a job, not a topic"),
+    ],
+)
+async def test_a_program_that_needs_more_than_its_topic_delivers_is_refused(text: str, error: str) -> None:
+    pages = Pages([line(5, [row(1)])])
+    pages.text = text
+    vertex = Ordering()
+    if not error:
+        await follow(vertex, pages, Positions())
+        assert vertex.positions == [(5, [1], False)]
+        return
+    reader = TopicReader(vertex, pages, Positions(), "ads/clicks")  # type: ignore[arg-type]  # what it uses
+    with pytest.raises(UsageError, match=error):
+        await reader.run()
+    assert vertex.batches == []
+
+
+def test_a_program_chooses_the_delivery_that_its_paths_need() -> None:
+    class Confluent(elfmesh.Job):
+        query = "CREATE TOPIC ads.clicks -- a topic\n DELIVERY AUTO LATENESS '1 s'"
+
+        @elfmesh.path("post:ads.clicks", "outside", "CW", idempotent=True)
+        async def on_post(self, topic: str, batch: PostBatch) -> None: ...
+
+    class Silent(Confluent):
+        async def on_post(self, topic: str, batch: PostBatch) -> None: ...
+
+    class Slower(Silent):
+        query = "CREATE TOPIC ads.clicks DELIVERY AUTO EVERY '2 s'"
+
+    assert Confluent().query == "CREATE TOPIC ads.clicks -- a topic\n DELIVERY UNORDERED LATENESS '1 s'"
+    assert "DELIVERY SEQUENCED EVERY '100 ms' LATENESS" in Silent().query
+    assert Slower().query == "CREATE TOPIC ads.clicks DELIVERY SEQUENCED EVERY '2 s'"
 
 
 @pytest.mark.parametrize("message", [None, True, 1.5, "x", [1, {"a": None}], {"a": [2**80, "ü\0"]}])

@@ -50,6 +50,7 @@ test_a_wrong_topic_is_refused_where_it_is_wrong = refusing(
     ("CREATE TOPIC ads.clicks", 1, 24, "expected DELIVERY", "DELIVERY SEQUENCED"),
     ("CREATE TOPIC ads.clicks FROM 'x' DELIVERY UNORDERED", 1, 30, "the name of a stream", ""),
     (TOPIC, 1, 33, "there is no DELIVERY", "SEQUENCED EVERY"),
+    (f"{TOPIC}AUTO", 1, 34, "a program chooses DELIVERY AUTO", "DELIVERY SEQUENCED"),
     (f"{TOPIC}SEQUENTED EVERY '1 s'", 1, 34, "there is no DELIVERY SEQUENTED", "Did you mean SEQUENCED?"),
     (f"{TOPIC}SEQUENCED", 1, 43, "SEQUENCED needs EVERY", "SEQUENCED EVERY '100 ms'"),
     (f"{TOPIC}SEQUENCED EVERY '0 s'", 1, 50, "EVERY must be greater than zero", "EVERY '30 s'"),
