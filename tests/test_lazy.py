@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -38,3 +39,21 @@ except ModuleNotFoundError as error:
 def test_a_hidden_library_is_not_installed_for_this_process() -> None:
     done = subprocess.run([sys.executable, "-c", HIDING], capture_output=True, text=True, check=True)
     assert done.stdout == "wave False\n"
+
+
+def test_the_garbage_collector_waits_while_modules_are_loaded() -> None:
+    assert gc.isenabled()
+    before = gc.get_freeze_count()
+    try:
+        with lazy.loading():
+            assert not gc.isenabled()
+            with lazy.loading():
+                assert not gc.isenabled()
+            assert not gc.isenabled(), "the outer one still loads"
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+        with pytest.raises(ImportError), lazy.loading():
+            raise ImportError
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()

@@ -23,20 +23,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from elfmesh.api.identity import credentials
-from elfmesh.api.identity.credentials import VARIABLES
-from elfmesh.control.jobs.signing import Envelope, decode_envelope
 from elfmesh.errors import DataError, QueryError
 from elfmesh.local.row_formats import ROW_FORMATS, row_format
 from elfmesh.local.text_input import read_text
 from elfmesh.text import CSV_END, printable
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from elfmesh.control.jobs.signing import Envelope
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
@@ -46,6 +42,8 @@ ROWS_OUTPUT = (*FORMATS, *(name for name in ROW_FORMATS if name not in FORMATS),
 
 def api_option(command: Command) -> Command:
     """Add --api and the options for certificates and tokens (see `identity/credentials.py`) to a command."""
+    from elfmesh.api.identity.credentials import VARIABLES
+
     for name, text in (
         (
             "token_file",
@@ -74,6 +72,8 @@ def api_option(command: Command) -> Command:
 
 def _chosen(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value and parameter.name:
+        from elfmesh.api.identity import credentials
+
         credentials.choose(replace(credentials.chosen, **{parameter.name: value}))
         context.call_on_close(lambda: credentials.choose(credentials.Credentials()))
 
@@ -188,6 +188,8 @@ def read_envelopes(path: str) -> list[Envelope]:
         RuntimeFailure: the file cannot be read.
         DataError: the file is not a signature file.
     """
+    from elfmesh.control.jobs.signing import decode_envelope
+
     text, source = read_text(path)
     try:
         found = [decode_envelope(line.encode()) for line in text.splitlines() if line.strip()]

@@ -10,6 +10,7 @@ have the option, and ELF_<COMMAND>_<FLAG>, which takes precedence, for one comma
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 import click
 
 from elfmesh.errors import ControlFlow, ElfError
-from elfmesh.lazy import hide
+from elfmesh.lazy import hide, loading
 from elfmesh.text import nearest, printable
 from elfmesh.version import VERSION
 
@@ -194,14 +195,15 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        module = importlib.import_module(module_name)
         command: click.Command | None
-        if attribute:
-            command = getattr(module, attribute)
-        else:
-            client = click.Group()
-            module.add_commands(client)
-            command = client.commands.get(cmd_name)
+        with loading():
+            module = importlib.import_module(module_name)
+            if attribute:
+                command = getattr(module, attribute)
+            else:
+                client = click.Group()
+                module.add_commands(client)
+                command = client.commands.get(cmd_name)
         if command is not None:
             _add_verbosity(command)
             _name_variables(command, f"{VARIABLES}_{cmd_name}")
@@ -309,7 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] not in WITH_PANDAS:
         hide("pandas")
-    raise SystemExit(run(arguments))
+    code = run(arguments)
+    gc.freeze()  # the interpreter would search all modules for garbage several times before it ends
+    raise SystemExit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -84,7 +84,7 @@ class LookupTables:
 
 def load(name: str, config: StreamConfig, columns: tuple[str, ...]) -> pa.Table:
     """Read some columns of a table. Raises DataError for bad lines, a missing column, or too many rows."""
-    from elfmesh.ingest.sources.reader import parse_block
+    from elfmesh.ingest.sources.parsing import parse_block
     from elfmesh.ingest.sources.records import cutter_for
     from elfmesh.ingest.stream_formats import format_of
 

@@ -11,7 +11,7 @@ returned block by block in the order of the input. All other statements yield on
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import socket
 import threading
 import time
@@ -233,7 +233,8 @@ class LogRun(LogInput):
         return ResultRecord(job=self.statement.name, index=0, counts=counts)
 
     def _worker(self, budget: MemoryBudget) -> JobWorker:
-        around = SharedWorkerState(budget=budget, seed=secrets.randbits(63), lookup=self._lookups)
+        seed = int.from_bytes(os.urandom(8)) >> 1
+        around = SharedWorkerState(budget=budget, seed=seed, lookup=self._lookups)
         return JobWorker(
             self.statement, around=around, max_future_us=None, strict=True, functions=self._functions
         )

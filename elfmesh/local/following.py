@@ -7,34 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 
-from elfmesh.ingest.parsers import Parser, StreamFormat
+from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.sources.directives import head_before
 from elfmesh.ingest.sources.position import FileKey
 from elfmesh.ingest.sources.tail import Tail
+from elfmesh.local.log_source import LogSource
 
 POLL_S = 0.1
-
-
-@dataclass(slots=True)
-class LogSource:
-    """One file while it is read.
-
-    Attributes:
-        stream: the stream that it belongs to.
-        path: its path, or "-".
-        formats: the format of the stream.
-        parser: the parser of the file.
-        lines: number of lines read so far.
-    """
-
-    stream: str
-    path: str
-    formats: StreamFormat
-    parser: Parser
-    lines: int = 0
 
 
 def follow(

@@ -30,9 +30,9 @@ from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.sniff import bare_csv_names, unreadable
 from elfmesh.ingest.sources.bad_lines import newlines
 from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_blocks
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
-from elfmesh.local.following import LogSource, follow
+from elfmesh.local.log_source import LogSource
 from elfmesh.local.named_logs import Logs
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
@@ -130,6 +130,8 @@ class LogInput:
     def _read(self, count: Callable[[int], None]) -> Generator[tuple[LogSource, Block]]:
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
         if self._follow is not None:
+            from elfmesh.local.following import follow
+
             yield from follow(logs, self._follow, BLOCK_BYTES, self.stats.gaps.append)
             return
         for stream, path, formats in logs:

@@ -8,7 +8,8 @@ from typing import Any
 
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.local.embedded import LogRun
-from elfmesh.local.following import LogSource, follow
+from elfmesh.local.following import follow
+from elfmesh.local.log_source import LogSource
 from elfmesh.ql import parse
 from tests.e2e.fleet import eventually
 from tests.local.test_live_windows import QUERIES, line, shown

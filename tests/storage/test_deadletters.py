@@ -20,7 +20,7 @@ from elfmesh.control.protocol.events import DeadLetter
 from elfmesh.errors import DataError, DiskFull
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import Block, FilePosition
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.storage import deadletters

@@ -19,7 +19,8 @@ from elfmesh.errors import DataError
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources import reader as reader_module
 from elfmesh.ingest.sources.blocks import Block
-from elfmesh.ingest.sources.reader import StreamReader, parse_block
+from elfmesh.ingest.sources.parsing import parse_block
+from elfmesh.ingest.sources.reader import StreamReader
 from elfmesh.storage import starving
 from tests.patience import PATIENCE_S
 

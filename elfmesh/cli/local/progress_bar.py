@@ -1,4 +1,4 @@
-"""Progress bar of `elf run`, on standard error."""
+"""The progress bar of `elf run`, which counts the bytes that were read from the files."""
 
 from __future__ import annotations
 

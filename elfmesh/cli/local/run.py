@@ -23,6 +23,7 @@ from elfmesh.cli.common import rows_output_option
 from elfmesh.cli.local.progress_bar import ProgressBar
 from elfmesh.cli.local.run_summary import refuse_unused, summarise
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
+from elfmesh.lazy import loading
 from elfmesh.local.text_input import read_text
 
 if TYPE_CHECKING:
@@ -151,17 +152,18 @@ def run_command(
             "year": year,
             "patterns": dict(map(_pattern, patterns)),
         }
-        options = {
-            "format": (log_format, lines),
-            "sample": sample,
-            "memory_bytes": _size(memory),
-            "streams": given_streams(streams, logs),
-            "lookups": given_lookups(lookups),
-            "python": python,
-            "live": live or follow,
-            "follow": follow,
-            "file": output_file,
-        }
+        with loading():
+            options = {
+                "format": (log_format, lines),
+                "sample": sample,
+                "memory_bytes": _size(memory),
+                "streams": given_streams(streams, logs),
+                "lookups": given_lookups(lookups),
+                "python": python,
+                "live": live or follow,
+                "follow": follow,
+                "file": output_file,
+            }
         _run_all(text, source, logs, output, options)
     except QueryError as error:
         from elfmesh.cli.common import with_caret
@@ -170,15 +172,17 @@ def run_command(
 
 
 def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: Mapping[str, Any]) -> None:
-    from elfmesh.agent.runtime.native import fallback_reasons
     from elfmesh.cli import entry as cli
-    from elfmesh.cli.local.live import check_followed
-    from elfmesh.ingest.job_rows import JobRows
-    from elfmesh.ql import parse_many
 
+    with loading():
+        from elfmesh.agent.runtime.native import fallback_reasons
+        from elfmesh.cli.local.live import check_followed
+        from elfmesh.ingest.job_rows import JobRows
+        from elfmesh.ql import parse_many
+
+        statements = parse_many(text, source=source)
     for reason in fallback_reasons() if cli.verbosity >= 0 else ():
         click.echo(f"elf: {reason}", err=True)
-    statements = parse_many(text, source=source)
     named = options["streams"].values()
     paths = [path for found, _ in named for path in found] if named else log_paths(logs)
     if len(statements) > 1 and "-" in paths:
@@ -286,11 +290,12 @@ def _run_one(
     after: contextlib.ExitStack,
 ) -> None:
     from elfmesh.cli import entry as cli
-    from elfmesh.cli.local.live import LiveOutput, interrupt_ends, is_live
-    from elfmesh.ingest.functions.evaluator import local_evaluator
-    from elfmesh.ingest.stream_formats import run_format
-    from elfmesh.local.embedded import LogRun
-    from elfmesh.local.run_output import writer
+
+    with loading():
+        from elfmesh.cli.local.live import LiveOutput, interrupt_ends, is_live
+        from elfmesh.ingest.stream_formats import run_format
+        from elfmesh.local.embedded import LogRun
+        from elfmesh.local.run_output import writer
 
     stdin = getattr(sys.stdin, "buffer", None)
     bar = ProgressBar(paths)
@@ -309,6 +314,8 @@ def _run_one(
         spec, lines = options["format"]
         given["format"] = run_format(spec, host=socket.gethostname(), **lines)
         if given.pop("python") and statement.functions:
+            from elfmesh.ingest.functions.evaluator import local_evaluator
+
             evaluator = given["functions"] = local_evaluator(statement, notes.append)
             after.callback(evaluator.close)
         on_window = shown.window if live else None

@@ -108,7 +108,7 @@ class AccessParser(Parser):
             for slot, name in enumerate(names):
                 text = record.get(name)
                 grid.put(slot, row, int(text) if text is not None and name in INTEGERS else text)
-        rows = grid.drop(np.setdiff1d(refused[:open_lines], slow))
+        rows = grid.drop(refused[:open_lines], slow)
         fields = {name: grid.field([slot]) for slot, name in enumerate(names)}
         makers = {
             name: field.times if name == "ts" else partial(field.column, _TYPES.get(name, pa.string()))

@@ -61,8 +61,10 @@ class Grid:
         self.kinds[slot, row] = kind
         self.words[slot, row] = word
 
-    def drop(self, rows: Words) -> Words | None:
-        """Drop some rows; returns the remaining ones, None for all."""
+    def drop(self, rows: Words, kept: Sequence[int] = ()) -> Words | None:
+        """Drop some rows without those that are kept after all; returns the remaining ones, None for all."""
+        if kept:
+            rows = np.setdiff1d(rows, kept)
         if not len(rows):
             return None
         left = np.delete(np.arange(self.kinds.shape[1]), rows)

@@ -150,7 +150,7 @@ def _scan(lines: Lines, plan: JsonPlan) -> tuple[Grid, np.ndarray[Any, Any] | No
     for path, slots in plan.slots.items() if objects else ():
         for row, value in zip(good, plan.values(path, objects, cache), strict=True):
             grid.put(slots[0], row, value)
-    return grid, grid.drop(np.setdiff1d(refused[:open_lines], good)), samples
+    return grid, grid.drop(refused[:open_lines], good), samples
 
 
 def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any] | None, list[str]]:

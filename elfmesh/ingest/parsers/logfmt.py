@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from elfmesh.ingest.parsers.base import read_each, sample
@@ -60,7 +59,7 @@ class LogfmtParser(TextParser):
         for row, record in zip(good, records, strict=True):
             for slot, name in enumerate(names):
                 grid.put(slot, row, record.get(name))
-        rows = grid.drop(np.setdiff1d(refused[:open_lines], good))
+        rows = grid.drop(refused[:open_lines], good)
         fields = {name: grid.field([slot]).column(pa.string()) for slot, name in enumerate(names)}
         return fields, rows, samples
 

@@ -7,10 +7,13 @@ from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceId
 from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from elfmesh.ingest.sources.reader import BlockDelivery, StreamReader, parse_block
+    from elfmesh.ingest.sources.parsing import parse_block
+    from elfmesh.ingest.sources.reader import BlockDelivery, StreamReader
     from elfmesh.ingest.sources.tail import Tail
 else:
-    __getattr__ = lazy_names(__name__, {"reader": "BlockDelivery StreamReader parse_block", "tail": "Tail"})
+    __getattr__ = lazy_names(
+        __name__, {"parsing": "parse_block", "reader": "BlockDelivery StreamReader", "tail": "Tail"}
+    )
 
 __all__ = [
     "Block",

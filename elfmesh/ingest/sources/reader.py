@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
-from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample
+from elfmesh.ingest.parsers.base import sample
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.sources.bad_lines import places
 from elfmesh.ingest.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.ingest.sources.directives import head_before
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
 from elfmesh.storage.starving import files_max as allowed_files
@@ -301,29 +301,3 @@ def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
         lines = len(Lines(block.data)) + block.overlong
         text = sample(f"the parser failed on a whole block ({error!r})", block.source)
         return replace(parser.parse(b"", columns), lines=lines, errors=lines, samples=[text])
-
-
-def parse_block(
-    parser: Parser, block: Block, columns: Sequence[str], lines_before: int | None = None
-) -> Parsed:
-    """Parse a block and count its over-long lines as parse errors; samples contain the positions of lines."""
-    parsed = parser.parse(block.data, columns)
-    if block.overlong:
-        parsed = _with_overlong(parsed, block)
-    where = places(parsed.samples, block, lines_before) if parsed.samples else []
-    if parser.hide is not None:
-        parsed = parser.hide(parser, parsed)
-    if where:
-        reported = [f"{place}: {each}" for place, each in zip(where, parsed.samples, strict=True)]
-        parsed = replace(parsed, samples=reported)
-    return parsed
-
-
-def _with_overlong(parsed: Parsed, block: Block) -> Parsed:
-    text = sample("longer than the limit on one line", block.overlong_sample.decode("utf-8", "replace"))
-    return replace(
-        parsed,
-        lines=parsed.lines + block.overlong,
-        errors=parsed.errors + block.overlong,
-        samples=[*parsed.samples, text][:SAMPLES_MAX],
-    )

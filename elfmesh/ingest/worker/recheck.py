@@ -23,7 +23,7 @@ from elfmesh.ingest.functions.evaluator import Evaluator
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources.blocks import is_compressed, read_blocks
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.ingest.sources.surroundings import NeighbourFiles
 from elfmesh.ingest.stream_settings import StreamConfig

@@ -320,7 +320,8 @@ class PartQuery:
         env = records.env(self._fields)
         keys = {f"k{at}": key.array(env) for at, key in enumerate(compiled.keys)}
         carried = {name: array for name, array in keys.items() if is_nested(array.type)}
-        keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
+        if carried:
+            keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
         values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
         tables, places = {}, {}
         counted: Bools | None = None  # the records that are no punctuations

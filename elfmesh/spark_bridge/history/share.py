@@ -25,7 +25,7 @@ from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources.blocks import Block, LineCutter, read_blocks
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.embedded import LogRun
 from elfmesh.local.log_input import BLOCK_BYTES

@@ -18,7 +18,7 @@ from elfmesh.errors import DataError, UsageError
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.parsers import discover_columns
 from elfmesh.ingest.sources.blocks import read_blocks
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.log_input import BLOCK_BYTES
 from elfmesh.ql import Statement, expand, parse_many

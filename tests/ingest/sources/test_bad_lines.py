@@ -12,8 +12,8 @@ from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.parsers.base import sample
 from elfmesh.ingest.sources.bad_lines import newlines, places, start_of
 from elfmesh.ingest.sources.blocks import Block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.position import FilePosition
-from elfmesh.ingest.sources.reader import parse_block
 
 GOOD = b'{"ts": "2015-05-17T10:05:03Z", "k": 1}\n'
 

@@ -12,7 +12,7 @@ from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, PARSE_ERROR
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import Block, FilePosition
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.local.embedded import LogRun, answers
 from elfmesh.ql import parse

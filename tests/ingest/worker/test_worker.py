@@ -25,7 +25,7 @@ from elfmesh.control.jobs.records import (
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.parsers import Parsed, StreamFormat
 from elfmesh.ingest.sources import Block, FilePosition, SourceState, StreamReader
-from elfmesh.ingest.sources.reader import parse_block
+from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.intervals import WorkerInterval
 from elfmesh.ingest.worker.worker import JobWorker
