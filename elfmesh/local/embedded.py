@@ -47,6 +47,7 @@ from elfmesh.local.live_windows import LiveWindows
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
 from elfmesh.local.run_groups import shown
+from elfmesh.local.side_by_side import default_threads
 from elfmesh.ql import Query, Statement, parse
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.finalise_parts import Reduced
@@ -87,6 +88,8 @@ class LogRun(LogInput):
         functions: evaluates the statement's Python functions; None: it must not have any.
         on_window: receives each window as soon as it is due; see `LiveWindows`.
         follow: the files are read on at their end, also across rotation, until it is set; None: to their end.
+        threads: number of threads that parse; the result does not depend on it. None: one for each core. A
+            further thread then aggregates. With 1, one thread does everything.
 
     Raises:
         ConfigError: the format is unknown.
@@ -111,6 +114,7 @@ class LogRun(LogInput):
         functions: FunctionSource | None = None,
         on_window: Callable[[IntervalResult], None] | None = None,
         follow: threading.Event | None = None,
+        threads: int | None = None,
     ) -> None:
         if statement.functions and functions is None:
             raise UsageError(
@@ -136,6 +140,7 @@ class LogRun(LogInput):
             on_bytes=on_bytes,
             follow=follow,
             eager=on_window is not None,
+            threads=threads or default_threads(),
         )
 
     @property

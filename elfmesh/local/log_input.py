@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -32,10 +32,11 @@ from elfmesh.ingest.sources.bad_lines import newlines
 from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
-from elfmesh.local.log_source import LogSource
+from elfmesh.local.log_source import LogSource, Turn
 from elfmesh.local.named_logs import Logs
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
+from elfmesh.local.side_by_side import side_by_side
 from elfmesh.ql import Query, Statement, declare, expand
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
@@ -65,6 +66,7 @@ class LogInput:
         on_bytes: Callable[[int], None] | None = None,
         follow: threading.Event | None = None,
         eager: bool = False,
+        threads: int = 1,
     ) -> None:
         declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
         columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
@@ -76,6 +78,10 @@ class LogInput:
         self._stdin = stdin
         self._on_bytes = on_bytes
         self._follow, self._eager = follow, eager
+        # The waiting thread itself reads a pipe, because another thread that waits forever could not be
+        # stopped.
+        waits = follow is not None or any(is_pipe(path) for paths, _ in logs.values() for path in paths)
+        self._threads = 1 if waits else threads
         self._doubts: dict[str, Doubts] = {}
         self._checked: set[tuple[str, ...]] = set()
         self._first: tuple[Parser, bytes] | None = None
@@ -86,12 +92,7 @@ class LogInput:
             self._check_static()
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        # The waiting thread itself reads a pipe, because another thread that waits forever could not be
-        # stopped.
-        waits = self._follow is not None or any(
-            is_pipe(path) for paths, _ in self._logs.values() for path in paths
-        )
-        items = self._parse_all() if waits else ahead(self._parse_all())
+        items = self._parse_all() if self._threads == 1 else ahead(self._parse_all())
         with contextlib.closing(items):
             notified = 0
             for parsed, block, bytes_read in items:
@@ -103,29 +104,48 @@ class LogInput:
 
     def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
         """Yield each parsed block, and the number of bytes read from the files so far."""
+        for parsed, block in self._jobs.blocks(self.statement):
+            yield parsed, block, 0
+        with contextlib.closing(self._turns()) as turns, contextlib.closing(self._rows_of(turns)) as rows:
+            for turn, parsed in rows:
+                stream, parser = turn.source.stream, turn.source.parser
+                self._check(parser, stream)
+                self._say_format(parser, turn.source.path, parsed)
+                self._inspect(parsed, turn.block, stream)
+                yield parsed, turn.block, turn.bytes_read
+                if self._left == 0:
+                    return
+
+    def _turns(self) -> Generator[Turn]:
         taken = 0
 
-        def count(more: int) -> None:
+        def add(more: int) -> None:
             nonlocal taken
             taken += more
 
-        for parsed, block in self._jobs.blocks(self.statement):
-            yield parsed, block, taken
-        with contextlib.closing(self._read(count)) as read:
+        with contextlib.closing(self._read(add)) as read:
             for source, block in read:
-                stream, parser = source.stream, source.parser
                 wanted = block if self._left is None else self._sampled(block, source.formats.framing)
-                wanted = replace(wanted, stream=stream)
-                if self._first is None:
-                    self._expand(stream, parser, wanted)
-                parsed = parse_block(parser, wanted, self.statement.fields_of(stream), source.lines)
+                yield Turn(source, replace(wanted, stream=source.stream), source.lines, taken)
                 source.lines += newlines(block.data) + block.overlong
-                self._check(parser, stream)
-                self._say_format(parser, source.path, parsed)
-                self._inspect(parsed, wanted, stream)
-                yield parsed, wanted, taken
-                if self._left == 0:
-                    return
+
+    def _rows_of(self, turns: Iterator[Turn]) -> Generator[tuple[Turn, Parsed]]:
+        # a sample is cut by the number of records of the blocks before
+        if self._threads > 1 and self._left is None:
+            yield from side_by_side(turns, self._threads, self._fields, self._parse)
+            return
+        for turn in turns:
+            yield turn, self._parse(turn)
+
+    def _fields(self, stream: str) -> Sequence[str] | None:
+        """Return the columns to parse of a stream; None while `*` may be unknown."""
+        return None if self._first is None else self.statement.fields_of(stream)
+
+    def _parse(self, turn: Turn) -> Parsed:
+        stream, parser = turn.source.stream, turn.source.parser
+        if self._first is None:
+            self._expand(stream, parser, turn.block)
+        return parse_block(parser, turn.block, self.statement.fields_of(stream), turn.lines)
 
     def _read(self, count: Callable[[int], None]) -> Generator[tuple[LogSource, Block]]:
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
@@ -148,7 +168,7 @@ class LogInput:
         blocks = read_blocks(
             path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count, eager=self._eager
         )
-        return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
+        return formats.parser(path), ahead(blocks) if self._threads > 1 and is_compressed(path) else blocks
 
     def _sampled(self, block: Block, framing: Framing | None) -> Block:
         assert self._left is not None

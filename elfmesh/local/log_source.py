@@ -1,10 +1,15 @@
-"""One file of a run while it is read."""
+"""The input of a run while it is read: files, and their blocks in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from elfmesh.ingest.parsers import Parser, StreamFormat
+from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
+from elfmesh.ingest.sources.blocks import Block
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 @dataclass(slots=True)
@@ -24,3 +29,22 @@ class LogSource:
     formats: StreamFormat
     parser: Parser
     lines: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    """One block of the input.
+
+    Attributes:
+        lines: lines of the file before the block.
+        bytes_read: bytes read from all files when the block was read.
+        twin: the parser that parses it out of turn; None: nothing does.
+        attempt: the result of the twin; None if it raised, because the error belongs to the block's turn.
+    """
+
+    source: LogSource
+    block: Block
+    lines: int
+    bytes_read: int
+    twin: Parser | None = None
+    attempt: Future[Parsed | None] | None = None

@@ -97,6 +97,12 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     is_flag=True,
     help="Run the Python functions of QUERY in a separate process. Only for queries that you trust.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads that parse; the rows do not depend on it. [default: one for each core, at most 8]",
+)
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
 @click.option(
     "--follow", is_flag=True, help="Continue to read the files at their end, until Ctrl-C; implies --live."
@@ -122,6 +128,7 @@ def run_command(
     streams: tuple[str, ...],
     lookups: tuple[str, ...],
     python: bool,
+    threads: int | None,
     sample: int | None,
     follow: bool,
     live: bool,
@@ -160,6 +167,7 @@ def run_command(
                 "streams": given_streams(streams, logs),
                 "lookups": given_lookups(lookups),
                 "python": python,
+                "threads": threads,
                 "live": live or follow,
                 "follow": follow,
                 "file": output_file,

@@ -64,6 +64,8 @@ def _compiled(end: str) -> list[Any]:
 class AccessParser(Parser):
     """Parser of `combined` (the default) or `common` access logs."""
 
+    stateless = True
+
     def __init__(self, source: str = "", host: str = "", *, combined: bool = True) -> None:
         super().__init__(source, host)
         self.name = "combined" if combined else "common"

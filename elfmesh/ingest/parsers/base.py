@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -114,12 +115,33 @@ class Parser(ABC):
     name = ""
     framing: Framing | None = None
     """Rule for records of several lines; None: each line is a record."""
+    stateless = False
+    """Whether a block changes no state of the parser that the following blocks depend on."""
     hide: Callable[[Parser, Parsed], Parsed] | None = None
     """Redacts hidden fields; None: there are none."""
 
     def __init__(self, source: str = "", host: str = "") -> None:
         self.source = source
         self.host = host
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether a twin may parse a block while this parser has not yet parsed the blocks before it.
+
+        False if blocks change the state of the parser, except by what `accept` takes over.
+        """
+        return self.stateless and self.framing is None
+
+    def twin(self) -> Parser:
+        """Return a parser in the same state for another thread."""
+        return copy(self)
+
+    def accept(self, twin: Parser) -> bool:
+        """Take over what a twin has learned from the next block.
+
+        Returns False if this parser has learned something else since; the block must be parsed again.
+        """
+        return True
 
     @abstractmethod
     def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:

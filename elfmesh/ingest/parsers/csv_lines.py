@@ -48,6 +48,10 @@ class CsvParser(TextParser):
         self.header = tuple(header) if header is not None else None
         self._delimiter = delimiter
 
+    @property
+    def side_by_side(self) -> bool:
+        return self.header is not None and self.framing is None
+
     def known_columns(self) -> tuple[str, ...] | None:
         return self.header
 

@@ -7,6 +7,7 @@ a colon (`csv:a,b,c`, `regex:PATTERN`, `grok:PATTERN`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -166,6 +167,19 @@ class AutoParser(Parser):
         self._head = head
         self._inner: Parser | None = None
         self.candidates: tuple[str, ...] = ()
+
+    @property
+    def side_by_side(self) -> bool:
+        return self._inner is not None and self._inner.side_by_side
+
+    def twin(self) -> AutoParser:
+        other = copy(self)
+        other._inner = None if self._inner is None else self._inner.twin()
+        return other
+
+    def accept(self, twin: Parser) -> bool:
+        inner = twin.inner if isinstance(twin, AutoParser) else None
+        return inner is not None and self._inner is not None and self._inner.accept(inner)
 
     @property
     def chosen(self) -> str:

@@ -11,6 +11,7 @@ depth. Of duplicate keys the last wins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ class JsonParser(Parser):
     """
 
     name = "json"
+    stateless = True
 
     def __init__(
         self,
@@ -49,6 +51,14 @@ class JsonParser(Parser):
         self.schema = schema if schema is not None else StreamSchema()
         self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
         self._plans: dict[tuple[str, ...], JsonPlan] = {}
+
+    def twin(self) -> JsonParser:
+        other = copy(self)
+        other.schema = self.schema.branch()
+        return other
+
+    def accept(self, twin: Parser) -> bool:
+        return isinstance(twin, JsonParser) and self.schema.accept(twin.schema)
 
     def line_fields(self, text: str) -> Iterable[str]:
         return json_fields(text)

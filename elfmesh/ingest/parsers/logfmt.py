@@ -31,6 +31,7 @@ class LogfmtParser(TextParser):
     """Parser of `key=value` lines."""
 
     name = "logfmt"
+    stateless = True
     _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
 
     def line_fields(self, text: str) -> Iterable[str]:

@@ -26,6 +26,22 @@ class StreamSchema:
         self.declared = dict(declared or {})
         self.types: dict[str, pa.DataType] = dict(self.declared)
         self._containers: set[str] = set()
+        self._origin: tuple[dict[str, pa.DataType], set[str]] | None = None
+
+    def branch(self) -> StreamSchema:
+        """Return a copy for a block that is parsed before its turn."""
+        other = StreamSchema(self.declared)
+        other.types, other._containers = dict(self.types), set(self._containers)
+        other._origin = dict(self.types), set(self._containers)
+        return other
+
+    def accept(self, branch: StreamSchema) -> bool:
+        """Take over the types of a branch, unless the types of this schema have changed since it was made."""
+        if branch._origin != (self.types, self._containers):
+            return False
+        self.types |= branch.types
+        self._containers |= branch._containers
+        return True
 
     def column(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
         """Convert decoded JSON values to a column of the stream's type.

@@ -112,6 +112,7 @@ class RegexParser(TextParser):
     """Parser of lines by a user's RE2 pattern with named groups."""
 
     name = "regex"
+    stateless = True
 
     def __init__(
         self,

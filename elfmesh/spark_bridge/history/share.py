@@ -73,6 +73,7 @@ class ShareRun(LogRun):
             lookups=task.lookups,
             jobs=task.jobs,
             functions=functions,
+            threads=1,  # an executor runs one task for each core
         )
 
     def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:

@@ -96,6 +96,8 @@ class PatternParser(TextParser):
     columns in `dashes`, `-` is null.
     """
 
+    stateless = True
+
     def __init__(
         self,
         source: str,
