@@ -90,7 +90,7 @@ def query_command(
         ask_streams(
             client, text, range_clause(history_us, until_us), source=source,
             wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace, complete=complete,
-            output=output,
+            output=output, output_file=output_file,
         )  # fmt: skip
         return
     if complete:

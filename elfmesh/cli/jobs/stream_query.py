@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from elfmesh.api.client.client import Client
 from elfmesh.api.client.stream_query import Progress, StreamQuery
 from elfmesh.cli.common import api_option, print_rows, print_table, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
+from elfmesh.cli.jobs.results_file import write_parquet
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable, suggest
@@ -36,8 +38,9 @@ def ask_streams(
     namespace: str,
     complete: bool,
     output: str,
+    output_file: Path | None = None,
 ) -> None:
-    """Run a query over streams and print its rows.
+    """Run a query over streams and print its rows, or write them to a Parquet file.
 
     Raises:
         RuntimeFailure: an answer is not complete, and `complete` is set.
@@ -48,9 +51,12 @@ def ask_streams(
         with query:
             query.submit()
             _wait(query)
+            if output_file is not None:
+                write_parquet(client, query.job, output_file, (None, None), None, state="final")
     except QueryError as error:
         raise with_caret(error, text) from None
-    _print(query, output)
+    if output_file is None:
+        _print(query, output)
     _summarise(query)
     if complete and query.completeness < 1.0:
         raise RuntimeFailure(f"the answer is not complete: {query.completeness:.3f}")

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.e2e.fleet import Agent, Fleet, eventually
@@ -75,7 +76,7 @@ def members(agent: Agent) -> list[str]:
     return [row["name"] for row in agent.get("/v1/agents")["agents"] if row.get("jobs")]
 
 
-def test_rows_are_those_of_run_over_the_same_files_and_no_job_is_left(fleet: Fleet) -> None:
+def test_rows_are_those_of_run_over_the_same_files_and_no_job_is_left(fleet: Fleet, tmp_path: Path) -> None:
     (answer,), said = ask(fleet[0], COUNT, "--history", "1 h", "--complete")
     (expected,) = run(fleet, COUNT)
     assert answer["rows"] == expected["rows"]
@@ -85,6 +86,9 @@ def test_rows_are_those_of_run_over_the_same_files_and_no_job_is_left(fleet: Fle
     windows, _ = ask(fleet[1], MINUTES, "--history", "1 h")
     assert [each["rows"] for each in windows] == [each["rows"] for each in run(fleet, MINUTES)]
     assert len(windows) > 15
+    path = tmp_path / "answer.parquet"
+    ask(fleet[0], COUNT, "--history", "1 h", "-o", "parquet", "--output", str(path))
+    assert pq.read_table(path).select(["status", "n", "ms"]).to_pylist() == expected["rows"]
     assert jobs(fleet[0]) == []
     eventually(lambda: not members(fleet[0]), what="free agents")
 

@@ -109,7 +109,7 @@ test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
     (JOB + "HISTORY '1 h' HISTORY '2 h' GROUP BY k", 1, 76, "HISTORY is given twice", ""),
     ("SELECT count(*) AS n FROM s HISTORY '1 h'", 1, 29, "are for jobs", "elf query"),
     (
-        "CREATE JOB j AS SELECT k, count(*) n FROM s HISTORY '1 h'\nGROUP BY k, SESSION(ts, INTERVAL '1' DAY)",
+        "CREATE JOB j AS SELECT k, count(*) n FROM s HISTORY '1 h' GROUP BY k, SESSION(ts, INTERVAL 1 DAY)",
         1, 45, "windows of a fixed size", "TUMBLE or HOP",
     ),
     ("CREATE JOB j AS SELECT count(*) AS n FROM a.b HISTORY '1 h' UNTIL HISTORY", 1, 47, "interval", "EVERY"),
