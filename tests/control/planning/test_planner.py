@@ -54,6 +54,27 @@ def test_plans_of_200_topologies_against_brute_force() -> None:
                 assert found.fidelity == pytest.approx(brute.optimum(budget))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize("algorithm", ["dp", "milp", "exact-forest", "exact-full"])
+def test_exact_plans_of_200_topologies_equal_brute_force(algorithm: str, costs: bool) -> None:
+    if algorithm == "milp":
+        pytest.importorskip("highspy")
+    planned = 0
+    for topology in small_topologies(200, costs=costs, tasks_max=14):
+        brute = Brute(topology)
+        for budget in range(len(topology) + 1):
+            try:
+                found = plan(topology, budget, algorithm=algorithm)
+            except UsageError:  # it does not apply
+                assert algorithm.startswith("exact") or (algorithm == "dp" and costs)
+                break
+            assert found.optimal
+            assert found.fidelity == pytest.approx(brute.optimum(budget), abs=1e-6)
+            planned += 1
+    assert planned > 100 or (algorithm == "dp" and costs)
+
+
 def test_auto_is_at_least_as_good_as_the_algorithms_of_the_paper() -> None:
     for seed in range(20):
         topology = random_topology(random.Random(seed), (4, 6), (2, 6))
