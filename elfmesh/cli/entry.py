@@ -82,6 +82,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Create the data directory of a new agent from a backup.",
     ),
     "audit": ("elfmesh.cli.host.audit:audit_group", "Show or verify the audit log of an agent."),
+    "init": ("elfmesh.cli.host.init:init_command", "Write an agent.toml for the logs of this host."),
     "doctor": (
         "elfmesh.cli.host.doctor:doctor_command",
         "Check a host and its agent, and say what to do.",
@@ -150,7 +151,7 @@ SECTIONS = {
     "The fleet": "status wait ok-to-stop what-if forget get describe top health page leave",
     "A host": "agent doctor check repair backup restore compact archive audit bench",
     "Keys and certificates": "ca key sign",
-    "Set-up": "schema completion",
+    "Set-up": "init schema completion",
 }
 """Sections of --help. Each command is in one."""
 
@@ -168,6 +169,7 @@ OWN_MEANING = frozenset(
         "ELF_LINT_OUTPUT",
         "ELF_PLAN_OUTPUT",
         "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is an output format
+        "ELF_INIT_OUTPUT",
         "ELF_SAVEPOINT_CREATE_OUTPUT",
         "ELF_SIGN_OUTPUT",
         "ELF_SIGN_KEY",  # a key that signs jobs; ELF_KEY is the key of a client certificate
