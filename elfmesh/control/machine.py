@@ -104,6 +104,7 @@ class Control:
         facts: returns the host's information about this agent by topic: "agent" (merged into `elf get
             agents`), "trees" ({"items": [{"tree": hex, ...}]}). Called for requests of clients.
         policy: what jobs may use at this agent.
+        forget_after_s: how long a dead agent is listed.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Control:
         rng: Rng,
         facts: Callable[[str], dict[str, Any]] = no_facts,
         policy: Policy = OPEN,
+        forget_after_s: float = dead_agents.FORGET_AFTER_S,
     ) -> None:
         self.context = Context(me, name, rng, facts, policy)
         self.member_host = member_host.MemberHost(self.context)
@@ -121,7 +123,7 @@ class Control:
         self.rendezvous = Rendezvous(self.context)
         self.requests = Requests(self.context, self.member_host)
         self.leadership = Leadership(self.context, self.member_host, self.roots)
-        self.dead = dead_agents.DeadAgents(self.context, self._name_of)
+        self.dead = dead_agents.DeadAgents(self.context, self._name_of, forget_after_s)
         self.requests.dead = self.dead.rows
         self.request_handler = RequestHandler(self.context, self.leadership, self.member_host, self.dead)
         self.programs = beside.Programs(self.context, self.leadership.masters)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.jobs.load import is_insecure
+from elfmesh.control.jobs.load import days_left, is_insecure
 from elfmesh.errors import NotInstalled
 from elfmesh.ingest.memory import rss_bytes
 from elfmesh.ingest.timings import BOUNDS_S, NAMES, TIMINGS, observe
@@ -58,6 +58,7 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "How far the clock is ahead of the median of its peers' clocks.",
         (),
     ),
+    "elf_agent_certificate_days": (GAUGE, "Days until the certificate of the agent expires.", ()),
     "elf_agent_transport": (COUNTER, "Counters of connections: messages, losses, refusals.", ("what",)),
     "elf_agent_connections": (GAUGE, "Open connections to other agents.", ()),
     "elf_agent_overlay": (GAUGE, "Counters and sizes of the overlay.", ("what",)),
@@ -162,6 +163,7 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
     add("elf_agent_frame_log_bytes", frames["bytes"])
     add("elf_agent_frame_log_limit_bytes", frames["limit_bytes"] or 0)
     add("elf_agent_clock_skew_seconds", reported["skew_seconds"])
+    add("elf_agent_certificate_days", days_left(reported["security"], now_s))
     votes = reported["votes"]
     add("elf_agent_jobs_without_majority", len(votes["without_majority"]))
     add("elf_agent_lost_votes_jobs", len(votes["lost"]["jobs"]) if votes["lost"] else 0)

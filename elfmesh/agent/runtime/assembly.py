@@ -23,9 +23,10 @@ from elfmesh.agent.runtime.core import AgentCore
 from elfmesh.agent.runtime.late_control import LateControl
 from elfmesh.agent.runtime.pump import Pump
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.control.jobs.load import is_insecure, load_of
+from elfmesh.control.jobs.load import is_insecure, load_of, warnings_of
 from elfmesh.control.machine import Control
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
+from elfmesh.control.requests.dead_agents import FORGET_AFTER_S
 from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
 from elfmesh.ingest.host import SLOW, Executor
 from elfmesh.ingest.lookups import LookupTables
@@ -97,6 +98,7 @@ class AgentParts:
         security: returns how connections are secured.
         infos: announced descriptions of streams; None: they are derived from the settings.
         late: whether `load_engine` loads the engine after the start.
+        forget_after_s: how long a dead agent is listed.
     """
 
     me: Contact
@@ -130,6 +132,7 @@ class AgentParts:
     security: Callable[[], Mapping[str, Any]] = dict
     infos: tuple[StreamInfo, ...] | None = None
     late: bool = False
+    forget_after_s: float = FORGET_AFTER_S
 
 
 class LocalAgent:
@@ -161,7 +164,14 @@ class LocalAgent:
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
             engine.load()  # blocking is acceptable, because no client waits for an answer yet
-        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy)
+        self.control = Control(
+            me,
+            parts.name,
+            rng=own(),
+            facts=self.facts,
+            policy=gate.policy,
+            forget_after_s=parts.forget_after_s,
+        )
         self._late = LateControl(self.control)
         self.loaded = asyncio.Event()
         control = self.control if loaded else self._late
@@ -238,8 +248,10 @@ class LocalAgent:
             others["held"] = parts.guard.held
             found: dict[str, Any] = {name: dict(reported) for name, reported in others.items()}
             security = parts.security()
-            insecure = security["mode"] if is_insecure({"security": security}) else ""
-            return {"problem": problem, **found, "insecure": insecure}
+            about = {"security": security, "skew_seconds": self.overlay.skew_s}
+            insecure = security["mode"] if is_insecure(about) else ""
+            warnings = [*warnings_of(about, parts.wall_us() / 1e6)]
+            return {"problem": problem, **found, "insecure": insecure, "warnings": warnings}
         if topic == "clock":
             return {"now_us": self._parts.wall_us()}
         if topic == "functions":

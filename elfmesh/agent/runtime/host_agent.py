@@ -221,6 +221,7 @@ async def _main(
                 security=security.describe,
                 infos=infos,
                 late=True,
+                forget_after_s=config.control.forget_after_s,
             )
         )
         for end in (agent.pump.stop, sinks.close, inputs.close):  # the pump ends last: the others use it

@@ -42,6 +42,21 @@ API_DEFAULT = "127.0.0.1:7401"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 
 
+class ControlConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What agents remember of each other.
+
+    Attributes:
+        forget_after: time for which a dead agent is listed, unless it returns, has left or is forgotten
+            (`elf forget`).
+    """
+
+    forget_after: str = "7 d"
+
+    @property
+    def forget_after_s(self) -> float:
+        return parse_duration_us(self.forget_after) / 1e6
+
+
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The configuration of an agent.
 
@@ -87,6 +102,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     fields: FieldsConfig = FieldsConfig()
     audit: AuditConfig = AuditConfig()
     coordination: CoordinationConfig = CoordinationConfig()
+    control: ControlConfig = ControlConfig()
     tls: TlsConfig = TlsConfig()
     dangerously_insecure_network: bool = False
 
@@ -213,7 +229,7 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             message = f"unknown key {unknown[1]!r}"
             sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
             sections |= {"fields": FieldsConfig, "audit": AuditConfig, "tls": TlsConfig}
-            sections |= {"coordination": CoordinationConfig}
+            sections |= {"coordination": CoordinationConfig, "control": ControlConfig}
             section = sections.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]
@@ -252,6 +268,7 @@ def _check(config: AgentConfig, source: str) -> None:
         if parse_address(address, where=f"{source}: join")[1] == 0:
             raise ConfigError(f"{address!r} has no port to connect to", where=f"{source}: join")
     check_duration(config.join_timeout, f"{source}: join_timeout")
+    check_duration(config.control.forget_after, f"{source}: control.forget_after")
     check_limits(config.limits, f"{source}: limits")
     check_functions(config.functions, f"{source}: functions")
     check_authority(config.manifests, config.namespaces, config.audit, source)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from elfmesh.agent.settings.config import AgentConfig, load_config
 from elfmesh.cli.host.validation import Problem, validate
-from elfmesh.cli.jobs.status import EXPIRY_DAYS
+from elfmesh.control.jobs.load import EXPIRY_DAYS
 from elfmesh.errors import ElfError
 from elfmesh.units import parse_size
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from elfmesh.addresses import parse_address
 from elfmesh.cli.host.doctor_checks import Finding, expiry, named, unreachable
-from elfmesh.cli.jobs.status import SKEW_S
+from elfmesh.control.jobs.load import SKEW_S
 from elfmesh.errors import ConfigError
 
 

@@ -41,6 +41,8 @@ def health_command(alive: bool, timeout: str, output: str, api: str | None) -> N
         click.echo(printable(f"{health.agent} is {health.status}{problem}"))
         if health.dead_agents:
             click.echo(printable(f"dead agents: {', '.join(health.dead_agents)}"))
+        for warning in health.warnings or ():
+            click.echo(printable(f"warning: {warning}"))
         for sink, why in (health.sinks or {}).items():
             click.echo(printable(f"sink {sink}: {why}"))
     else:

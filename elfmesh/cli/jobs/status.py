@@ -15,18 +15,12 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_json, print_rows, text_of
-from elfmesh.control.jobs.load import insecurity
+from elfmesh.control.jobs.load import insecurity, warnings_of
 from elfmesh.errors import RuntimeFailure
 from elfmesh.units import format_duration
 
 HELD_S = 5.0
 """A job that waits longer than this for an interval is a problem. A shorter wait is that of a busy agent."""
-
-SKEW_S = 1.0
-"""A clock that differs more than this from those of the other agents is a problem."""
-
-EXPIRY_DAYS = 14
-"""A certificate that expires within so many days is a problem."""
 
 WELL = ("running", "paused", "complete")
 """States of a job that are no problem."""
@@ -116,17 +110,7 @@ def _of_agent(row: Mapping[str, Any], now: datetime.datetime) -> Iterable[str]:
     for part in ("sinks", "archives", "slowed"):
         for name, why in sorted((health.get(part) or {}).items()):
             yield f"{part.removesuffix('s')} {name}: {why}"
-    skew = row.get("skew_seconds")
-    if skew is not None and abs(skew) > SKEW_S:
-        yield f"its clock differs by {skew:+.1f} s from those of the other agents"
-    security: Mapping[str, Any] = row.get("security") or {}
-    if security.get("problem"):
-        yield str(security["problem"])
-    if expires := security.get("expires"):
-        left = datetime.datetime.fromisoformat(expires) - now
-        if left < datetime.timedelta(days=EXPIRY_DAYS):
-            days = left.days
-            yield f"its certificate expires in {days} days" if days >= 0 else "its certificate has expired"
+    yield from warnings_of(row, now.timestamp())
 
 
 def _held(row: Mapping[str, Any]) -> bool:

@@ -7,12 +7,19 @@ Paper: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 OPEN = "INSECURE"
 INSECURE = f"{OPEN} NETWORK: any peer that reaches this agent is trusted"
 """Report of an agent that was started with --dangerously-insecure-network."""
+
+SKEW_S = 1.0
+"""A clock that differs more than this from those of the other agents is a problem."""
+
+EXPIRY_DAYS = 14
+"""A certificate that expires within so many days is a problem."""
 
 WORST = 5
 """Number of jobs with their cost in an agent's row."""
@@ -28,6 +35,25 @@ def security_of(agent: Mapping[str, Any]) -> str:
     reported = agent.get("security")
     mode = str(reported.get("mode", "")) if isinstance(reported, Mapping) else ""
     return OPEN if mode.startswith(OPEN) else mode
+
+
+def days_left(security: Mapping[str, Any], now_s: float) -> float | None:
+    """Return the days until the certificate of an agent expires; None if it has none."""
+    expires = security.get("expires")
+    return (datetime.fromisoformat(expires).timestamp() - now_s) / 86_400 if expires else None
+
+
+def warnings_of(agent: Mapping[str, Any], now_s: float) -> Iterator[str]:
+    """Yield what is wrong with the clock and the certificate of an agent, from its report or its row."""
+    skew = agent.get("skew_seconds")
+    if skew is not None and abs(skew) > SKEW_S:
+        yield f"its clock differs by {skew:+.1f} s from those of the other agents"
+    security: Mapping[str, Any] = agent.get("security") or {}
+    if security.get("problem"):
+        yield str(security["problem"])
+    days = days_left(security, now_s)
+    if days is not None and days < EXPIRY_DAYS:
+        yield f"its certificate expires in {int(days)} days" if days >= 0 else "its certificate has expired"
 
 
 def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:

@@ -57,7 +57,10 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of an agent. Each field with a problem is present only if there is one."""
+    """The health of an agent. Each field with a problem is present only if there is one.
+
+    `warnings` do not change the status: the clock and the end of the certificate.
+    """
 
     status: str
     sinks: dict[str, str] | UnsetType = UNSET
@@ -65,6 +68,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     archives: dict[str, str] | UnsetType = UNSET
     held: dict[str, str] | UnsetType = UNSET
     insecure: str | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
     problem: str | UnsetType = UNSET
     dead_agents: list[str] | UnsetType = UNSET
     agent: str

@@ -5,7 +5,7 @@ near a job's id (`known_peers`) forget sooner. Each agent adds what it knows to 
 that answers itself is not dead, whatever others remember (`one_each`).
 
 Invariant: an agent stays listed until it is seen again, has left for good, an operator forgets it, or
-`FORGET_AFTER_S` are over.
+`forget_after_s` are over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALIVE, DEAD = "alive", "dead"
 """STATUS of an agent in a list."""
 
 FORGET_AFTER_S = 7 * 86_400.0
-"""How long a dead agent is listed by the wall clock."""
+"""How long a dead agent is listed by the wall clock, unless `control.forget_after` says otherwise."""
 
 DEAD_MAX = 256
 """Agents remembered, those that died last."""
@@ -53,10 +53,13 @@ class DeadAgents:
     Args:
         context: disk, and the wall clock of the host.
         name_of: what people call an agent, "" if that is not known here.
+        forget_after_s: how long a dead agent is listed.
     """
 
-    def __init__(self, context: Context, name_of: Callable[[bytes], str]) -> None:
-        self._context, self._name_of = context, name_of
+    def __init__(
+        self, context: Context, name_of: Callable[[bytes], str], forget_after_s: float = FORGET_AFTER_S
+    ) -> None:
+        self._context, self._name_of, self._forget_after_s = context, name_of, forget_after_s
         self._dead: OrderedDict[bytes, Dead] = OrderedDict()
 
     def lost(self, contact: Contact | None) -> None:
@@ -82,7 +85,7 @@ class DeadAgents:
 
     def rows(self) -> list[DeadAgentRow]:
         """Dead agents as `elf get agents` shows them, those that died last first."""
-        oldest_us = self._now_us() - round(FORGET_AFTER_S * 1e6)
+        oldest_us = self._now_us() - round(self._forget_after_s * 1e6)
         for agent in [agent for agent, each in self._dead.items() if 0 < each.seen_us < oldest_us]:
             self.gone(agent)
         return [_row(each) for each in reversed(self._dead.values())]

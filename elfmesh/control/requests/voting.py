@@ -43,7 +43,7 @@ def health(context: Context, votes: VotesReport, dead: list[DeadAgentRow]) -> He
     problem = str(facts.get("problem") or "")
     held, functions = facts.get("held") or {}, context.facts("functions").get("problem")
     degraded = next(filter(None, (voting_text(votes), *held.values(), functions)), "")
-    reported = ("sinks", "slowed", "archives", "held", "insecure")
+    reported = ("sinks", "slowed", "archives", "held", "insecure", "warnings")
     return Health(
         status="waiting" if problem else "degraded" if degraded else "ok",
         **{key: facts[key] for key in reported if facts.get(key)},

@@ -82,6 +82,9 @@ def test_numbers_are_those_that_the_agent_says() -> None:
     assert found["elf_agent_transport"][0].name == "elf_agent_transport_total"
     assert found["elf_agent_overlay"][0].labels == {"what": "contacts"}, "only numbers"
     assert "elf_agent_clock_skew_seconds" not in found, "what is not known is not said"
+    assert "elf_agent_certificate_days" not in found
+    sure = reported({}) | {"security": {"mode": "mutual TLS 1.3", "expires": "1970-01-02T12:00:00Z"}}
+    assert parsed(write(samples_of(sure, {}, 0.0)))["elf_agent_certificate_days"][0].value == 1.5
     assert len(found["elf_job_records"]) == len(BUCKETS)
 
 
@@ -149,7 +152,8 @@ def test_a_live_agent_has_what_the_dashboard_draws(tmp_path: Path) -> None:
     names = {each.name for samples in found.values() for each in samples}
     assert drawn <= names, sorted(drawn - names)
     declared = {*METRICS, *(f"elf_agent_{name}_seconds" for name in NAMES)}
-    declared.discard("elf_job_tentative_overlap")  # there was no tentative record
+    # There was no tentative record, and the agents of this fleet have no certificates.
+    declared -= {"elf_job_tentative_overlap", "elf_agent_certificate_days"}
     assert set(found) == declared, "what is declared is there, and nothing else"
     lines = {each.labels["job"]: each.value for each in found["elf_job_lines"]}
     assert lines["t/m"] > 0

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.jobs.load import INSECURE, WORST, insecurity, is_insecure, load_of, security_of
+from elfmesh.control.jobs.load import (
+    INSECURE,
+    WORST,
+    insecurity,
+    is_insecure,
+    load_of,
+    security_of,
+    warnings_of,
+)
 
 
 def agent(**costs: dict[str, Any]) -> dict[str, Any]:
@@ -64,3 +72,18 @@ def test_a_warning_names_a_few_agents_and_counts_the_others() -> None:
     assert insecurity([{"name": "safe"}]) == ""
     assert insecurity(rows).endswith("a0, a1, a2, a3, a4 and 2 more")
     assert insecurity(rows[:2]).endswith("a0, a1")
+
+
+@pytest.mark.parametrize(
+    ("fact", "warnings"),
+    [
+        ({}, []),
+        ({"skew_seconds": 1.0, "security": {"expires": "1970-01-15T00:00:00Z"}}, []),
+        ({"skew_seconds": -1.5}, ["its clock differs by -1.5 s from those of the other agents"]),
+        ({"security": {"expires": "1970-01-14T23:59:59Z"}}, ["its certificate expires in 13 days"]),
+        ({"security": {"expires": "1969-12-31T23:00:00Z"}}, ["its certificate has expired"]),
+        ({"security": {"problem": "torn"}}, ["torn"]),
+    ],
+)
+def test_clocks_and_certificates_are_warnings(fact: dict[str, Any], warnings: list[str]) -> None:
+    assert list(warnings_of(fact, 0.0)) == warnings

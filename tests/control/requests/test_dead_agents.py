@@ -173,10 +173,10 @@ def test_agents_of_one_name_are_listed_as_records_name_them() -> None:
 # -- the part ------------------------------------------------------------------------------------------
 
 
-def known(now_us: list[int]) -> tuple[DeadAgents, Context]:
+def known(now_us: list[int], forget_after_s: float = FORGET_AFTER_S) -> tuple[DeadAgents, Context]:
     context = new_context(1)
     context.facts = lambda topic: {"now_us": now_us[0]}
-    return DeadAgents(context, lambda agent: ""), context
+    return DeadAgents(context, lambda agent: "", forget_after_s), context
 
 
 def contact(number: int) -> Contact:
@@ -196,6 +196,16 @@ def test_the_memory_is_bounded_in_time_and_number() -> None:
         dead.lost(contact(number))
     assert len(dead.rows()) == DEAD_MAX
     assert dead.rows()[0].address == f"10.0.0.1:{2 * DEAD_MAX - 1}"
+
+
+def test_the_time_of_a_dead_agent_in_the_list_is_a_setting() -> None:
+    now_us = [WALL_US]
+    dead, _ = known(now_us, forget_after_s=60.0)
+    dead.lost(contact(1))
+    now_us[0] += 60_000_000
+    assert len(dead.rows()) == 1
+    now_us[0] += 1
+    assert dead.rows() == []
 
 
 def test_what_cannot_be_read_is_left_out_and_counted() -> None:

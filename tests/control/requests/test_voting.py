@@ -122,3 +122,11 @@ def test_dead_agents_are_named_and_are_no_problem_of_this_agent() -> None:
         )
     )
     assert found == {"status": "ok", "sinks": {"a": 1}, "dead_agents": ["agent-7"], "agent": "agent-1"}
+
+
+def test_warnings_are_reported_and_change_no_status() -> None:
+    assert shown(health(agent({"warnings": ["late"]}), SOUND, [])) == {
+        "status": "ok",
+        "warnings": ["late"],
+        "agent": "agent-1",
+    }
