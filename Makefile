@@ -124,6 +124,7 @@ $(TOOLS)/.installed: deploy/release/tools.lock
 
 wheel: $(STAMP) $(TOOLS)/.installed ## the source distribution and the wheel of this platform, in dist/
 	@rm -rf build/wheel dist && mkdir -p dist
+	@$(BIN)/python deploy/release/man_pages.py deploy/man
 	@$(TOOLS)/bin/python setup.py --quiet sdist --dist-dir dist
 	@$(TOOLS)/bin/python deploy/release/release.py sdist dist/*.tar.gz
 	@umask 022; ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS=-g0 $(TOOLS)/bin/python -m pip --disable-pip-version-check wheel --quiet \

@@ -49,4 +49,11 @@ def extensions() -> list[Extension]:
 
 
 NATIVE = extensions()
-setup(ext_modules=NATIVE, options={"bdist_wheel": {"py_limited_api": WHEEL_ABI}} if NATIVE else {})
+MAN_PAGES = sorted(path.as_posix() for path in Path("deploy/man").glob("*.1"))
+"""Written by `make wheel` (deploy/release/man_pages.py); a build without them has none."""
+
+setup(
+    data_files=[("share/man/man1", MAN_PAGES)],
+    ext_modules=NATIVE,
+    options={"bdist_wheel": {"py_limited_api": WHEEL_ABI}} if NATIVE else {},
+)

@@ -109,8 +109,22 @@ def stage_files(stage: Path, wheel: Path) -> None:
     ):
         (stage / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, stage / target)
+    stage_man_pages(stage)
     (stage / "usr/bin").mkdir(parents=True)
     (stage / "usr/bin/elf").symlink_to(f"/{PREFIX}/bin/elf")
+
+
+def stage_man_pages(stage: Path) -> None:
+    """The manual pages of the wheel, which pip has put beside the packages."""
+    share = stage / PREFIX / "lib" / f"python{PYTHON}" / "site-packages" / "share"
+    pages = sorted((share / "man" / "man1").glob("elf*.1"))
+    if not pages:
+        sys.exit("the wheel has no manual pages; `make wheel` writes them")
+    target = stage / "usr/share/man/man1"
+    target.mkdir(parents=True)
+    for page in pages:
+        (target / f"{page.name}.gz").write_bytes(_zipped(page.read_text()))
+    shutil.rmtree(share)
 
 
 def make_environment(prefix: Path, wheel: Path) -> None:

@@ -57,6 +57,7 @@ def packed(root: Path, umask: int, timezone: str) -> bytes:
     }
     about = "elfmesh-1.2.3.dist-info"
     files[f"{about}/METADATA"] = "Metadata-Version: 2.1\nName: elfmesh\nVersion: 1.2.3\n"
+    files["elfmesh-1.2.3.data/data/share/man/man1/elf.1"] = '.TH "ELF" "1"\n'
     files[f"{about}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     files[f"{about}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{about}/RECORD"])
     wheel = root / "elfmesh-1.2.3-py3-none-any.whl"
