@@ -63,7 +63,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """How many agents have read their logs, and the others."""
 
     done: int
@@ -150,7 +150,7 @@ class StreamQuery:
         """
         self._client.apply(self._text, source=self._source, leased=True)
 
-    def poll(self) -> Progress | None:
+    def poll(self) -> QueryProgress | None:
         """Read new records; returns how far the agents are, or None if all records are here.
 
         Raises:
@@ -163,7 +163,7 @@ class StreamQuery:
         self.records += whole(json.loads(line, parse_float=Decimal) for line in lines)
         if found["state"] != COMPLETE:
             silent = [str(row["agent"]) for row in self._members if row["frontier"] is None]
-            return Progress(len(self._members) - len(silent), tuple(silent))
+            return QueryProgress(len(self._members) - len(silent), tuple(silent))
         there = {row["id"] for row in self._members}
         dead = [row for row in self._client.get("agents") if row.get("status") == "dead"]
         self._dead = [row for row in dead if row["id"] not in there]

@@ -9,7 +9,7 @@ import click
 
 from elfmesh import ql
 from elfmesh.api.client.client import Client
-from elfmesh.api.client.stream_query import Progress, StreamQuery
+from elfmesh.api.client.stream_query import QueryProgress, StreamQuery
 from elfmesh.cli.common import api_option, print_rows, print_table, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.cli.jobs.results_file import write_parquet
@@ -89,7 +89,7 @@ def _wait(query: StreamQuery) -> None:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _progress_text(progress: Progress) -> str:
+def _progress_text(progress: QueryProgress) -> str:
     waits, all_agents = progress.waits_for, progress.done + len(progress.waits_for)
     more = f" and {len(waits) - SHOWN} more" if len(waits) > SHOWN else ""
     names = f"; waiting for {', '.join(waits[:SHOWN])}{more}" if waits else ""

@@ -28,6 +28,7 @@ from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
 from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
+from elfmesh.ql.plan.history import HISTORY, UNTIL, add_to_range, begins_range, check_end
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing, sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
@@ -43,10 +44,6 @@ spread load."""
 
 REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
-
-HISTORY, UNTIL = "HISTORY", "UNTIL"
-HISTORY_US_MAX = 20_000 * 86_400_000_000
-"""Maximum duration after HISTORY and UNTIL: the intervals then begin after 1970."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
@@ -321,7 +318,7 @@ class Cutter:
                         labels[at] = self._labels()
                         start = self._at
                     self._source_end = self._source_end or self._tokens[self._at - 1].end + 1
-                    if self._begins_range():
+                    if begins_range(self._tokens, self._at):
                         keep += self._tokens[start : self._at]
                         self._read_range()
                         start = self._at
@@ -332,40 +329,20 @@ class Cutter:
             raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
         return labels, keep + self._tokens[start:]
 
-    def _begins_range(self) -> bool:
-        """Return whether HISTORY or UNTIL is here; both are also names of fields and aliases."""
-        after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else None
-        return after is not None and (
-            (self._word() == UNTIL and after.text.upper() == HISTORY)
-            or (
-                self._word() in (HISTORY, UNTIL)
-                and (
-                    after.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.DASH)
-                    or after.text.upper() == "INTERVAL"
-                )
-            )
-        )
-
     def _read_range(self) -> None:
         """Read HISTORY and UNTIL, which hold for all inputs of the job."""
-        while self._begins_range():
-            word, at = self._word(), self._tokens[self._at].start
+        while begins_range(self._tokens, self._at):
+            word, at, value = self._word(), self._tokens[self._at].start, 0
             self._history_at = self._history_at or at
             self._at += 1
             if word == UNTIL and self._word() == HISTORY:
-                value = 0
                 self._at += 1
             else:
                 value = self._duration(word)
-                if value > HISTORY_US_MAX:
-                    raise self._source.error(f"{word} takes at most 20000 d", at, f"Write {word} '20000 d'.")
                 if word == UNTIL and not value:
                     raise self._source.error("UNTIL must be greater than zero", at, "Write UNTIL '10 min'.")
-            if self._range.setdefault(word, value) != value:
-                raise self._source.error(f"{word} is given twice", at, f"{word} holds for all inputs.")
-        if self._range.get(UNTIL) == 0 and not self._range.get(HISTORY):
-            hint = "Write HISTORY '1 h' UNTIL HISTORY."
-            raise self._source.error("UNTIL HISTORY needs HISTORY before it", self._history_at, hint)
+            add_to_range(self._source, self._range, word, value, at)
+        check_end(self._source, self._range, self._history_at)
 
     def _stream(self) -> int:
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
@@ -381,7 +358,7 @@ class Cutter:
         elif (
             self._at < len(self._tokens)
             and self._tokens[self._at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-            and not self._begins_range()
+            and not begins_range(self._tokens, self._at)
         ):
             self._refuse_option_after_from()
             self._identifier("an alias")

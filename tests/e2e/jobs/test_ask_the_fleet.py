@@ -77,12 +77,12 @@ def members(agent: Agent) -> list[str]:
 
 
 def test_rows_are_those_of_run_over_the_same_files_and_no_job_is_left(fleet: Fleet, tmp_path: Path) -> None:
-    (answer,), said = ask(fleet[0], COUNT, "--history", "1 h", "--complete")
+    (answer,), noted = ask(fleet[0], COUNT, "--history", "1 h", "--complete")
     (expected,) = run(fleet, COUNT)
     assert answer["rows"] == expected["rows"]
     assert answer["interval"] == expected["interval"] == {"index": 0, "start": None, "end": None}
     assert (answer["completeness"], answer["agents"]) == (1.0, {"in": 3, "expected": 3, "missing": []})
-    assert "completeness 1: 3 of 3 agents" in said
+    assert "completeness 1: 3 of 3 agents" in noted
     windows, _ = ask(fleet[1], MINUTES, "--history", "1 h")
     assert [each["rows"] for each in windows] == [each["rows"] for each in run(fleet, MINUTES)]
     assert len(windows) > 15
@@ -110,14 +110,14 @@ def test_history_begins_at_the_stated_time(fleet: Fleet) -> None:
 
 def test_a_dead_agent_is_named_and_the_answer_is_not_complete(fleet: Fleet) -> None:
     fleet[2].kill()
-    (answer,), said = ask(fleet[0], COUNT, "--history", "1 h", "--wait", "2 s", "--complete", code=1)
+    (answer,), noted = ask(fleet[0], COUNT, "--history", "1 h", "--wait", "2 s", "--complete", code=1)
     assert (answer["agents"]["in"], answer["agents"]["expected"]) == (2, 3)
     assert answer["completeness"] == pytest.approx(2 / 3)
     assert answer["state"] == "FINAL_PARTIAL"
     (missing,) = answer["agents"]["missing"]
     assert missing in (fleet[2].name, fleet[2].overlay)
-    assert f"missing: {missing}: it is dead" in said
-    assert "the answer is not complete" in said
+    assert f"missing: {missing}: it is dead" in noted
+    assert "the answer is not complete" in noted
 
 
 def started(agent: Agent) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
@@ -158,9 +158,9 @@ def test_queries_are_listed_and_cancelled(fleet: Fleet) -> None:
     assert (listed["query"], listed["creator"]) == (row["job"], row["creator"])
     done = elf("cancel", row["job"].partition("/")[2], "--api", api)
     assert (done.returncode, done.stdout) == (0, f"{row['job']}: cancelled\n")
-    _, said = process.communicate()
+    _, noted = process.communicate()
     assert process.returncode == 1
-    assert f"{row['job']} was cancelled" in said.decode()
+    assert f"{row['job']} was cancelled" in noted.decode()
     assert elf("cancel", "q-1", "--api", api).returncode == 1
 
 
