@@ -127,7 +127,9 @@ class Sinks:
             with contextlib.suppress(Unreachable):
                 reply = await self._ask("list", {})
                 if reply.status == OK:
-                    self._found([(str(row["job"]), str(row["creator"])) for row in reply.body["jobs"]])
+                    # no follower of a leased job, because its requests would keep the job alive
+                    jobs = [row for row in reply.body["jobs"] if not row.get("leased")]
+                    self._found([(str(row["job"]), str(row["creator"])) for row in jobs])
             await asyncio.sleep(LOOK_S)
 
     def _found(self, jobs: list[tuple[str, str]]) -> None:

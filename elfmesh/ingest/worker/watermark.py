@@ -11,7 +11,8 @@ It is the minimum over the sources (files) of what each has reached, and never d
 - the clock is the agent's own, but never ahead of most peers' clocks (`agreed_us`);
 - no record moves it beyond the clock, so that one wrong time does not make all others late;
 - of a job with an end (`until_us`), a source counts only once it was read to its end, so that the order of
-  existing records does not matter, and the clock counts at once when it has passed the job's end.
+  existing records does not matter, and the clock counts at once when it has passed the job's end (without
+  sources, after `idle_us`).
 
 While back-pressure pauses the reader, the watermark stops. `now_us` is the wall clock *before* the poll,
 because the poll may miss later lines. Safety never depends on the watermark: a wrong clock makes records
@@ -141,7 +142,8 @@ class Watermark:
         if not self._sources:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
-            idle = now_us - self._empty_since_us >= UNFED_FACTOR * self._idle_us
+            factor = UNFED_FACTOR if self.until_us is None else 1
+            idle = now_us - self._empty_since_us >= factor * self._idle_us
             return by_clock_us if idle else SINCE_EVER
         self._empty_since_us = None
         return min(self._reached_by(state, now_us, by_clock_us) for state in self._sources.values())

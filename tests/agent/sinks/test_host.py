@@ -87,10 +87,11 @@ async def test_jobs_over_the_limit_are_left_out_and_counted(
 
 
 async def ask(verb: str, _body: dict[str, Any]) -> Reply:
-    """Three jobs without results."""
+    """Three jobs without results, and a query of a client, which no sink follows."""
     if verb == "list":
         names = ("shop/top", "shop/totals", "a/b")
-        return Reply(0, OK, {"jobs": [{"job": name, "creator": "me"} for name in names]})
+        rows: list[dict[str, Any]] = [{"job": name, "creator": "me"} for name in names]
+        return Reply(0, OK, {"jobs": [{"job": "a/q-1", "creator": "me", "leased": True}, *rows]})
     return Reply(0, UNAVAILABLE, {"error": "no master"})
 
 

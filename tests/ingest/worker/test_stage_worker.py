@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import evaluations
@@ -102,3 +103,21 @@ async def test_lines_without_a_time_are_counted_once_across_restarts(path: Path)
         host.now_us += LONG_US
         await until(lambda: host.sealed(job)[-1].stop > FIRST_INDEX + 100_000)
         assert sum(counts[2] for counts in records_of(host, job).values()) == 2
+
+
+async def test_a_job_with_an_end_contains_the_records_of_its_range_in_any_order(path: Path) -> None:
+    job = manifest(HOP)
+    since_us, until_us = (FIRST_INDEX * 10 + 15) * 1_000_000, (FIRST_INDEX * 10 + 45) * 1_000_000
+    ranged = replace(job, since_us=since_us, until_us=until_us)
+    stages = (Stage(FIRST, ranged, 1),)
+    log = [(second, "k") for second in (*range(50, 100), *range(50))]
+    async with running(path, MemoryStorage()) as host:
+        host.write(*log)
+        host.host.start_job(started(stages))
+        await until(partial(reached, host, FIRST_INDEX + 5, 1))
+        host.write((20, "late"), (60, "after"))
+        await until(lambda: has_read(host))
+        found = reported(host, job)
+    assert {index - FIRST_INDEX: rows["k"] for (index, _), rows in found.items() if rows} == {
+        -1: 5, 0: 15, 1: 25, 2: 25, 3: 15, 4: 5,
+    }  # fmt: skip

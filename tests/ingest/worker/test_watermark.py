@@ -175,3 +175,10 @@ def test_the_clock_ends_a_job_without_waiting_for_an_idle_source() -> None:
     mark.fed("a", OLD, NOW)
     assert mark.observe([("a", True)], NOW - S) == OLD
     assert mark.observe([("a", True)], NOW + S) == NOW + S - WRITING_US
+
+
+def test_a_job_with_an_end_does_not_wait_twice_for_files_that_are_not_there() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.until_us = NOW
+    assert mark.observe([], NOW) == SINCE_EVER
+    assert mark.observe([], NOW + 5 * S) == NOW + 5 * S - WRITING_US
