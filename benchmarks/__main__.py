@@ -28,6 +28,8 @@ NAMES = (
     "tls",
     "host",
     "planners",
+    "startup",
+    "threads",
 )
 WIDTH = 160
 """Columns of the table where the width of the terminal is unknown."""

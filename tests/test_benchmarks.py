@@ -27,6 +27,8 @@ QUICK = {
     "tls": "connections",
     "host": "idle",
     "planners": "skew",
+    "startup": "commands",
+    "threads": "clicks",
 }
 """A part that takes a few seconds, of each benchmark that has one; `make test-all` runs all parts of all."""
 
