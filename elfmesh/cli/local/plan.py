@@ -1,14 +1,17 @@
-"""`elf plan`: chooses which tasks of a topology get a replica."""
+"""`elf plan`: chooses which tasks of a topology get a replica; writes the topology of a running job."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from elfmesh.cli.common import api_option
+from elfmesh.errors import RuntimeFailure, UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -21,18 +24,25 @@ NAMES_MAX = 40
 """Names of tasks in a line of text."""
 
 
-def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
-    if not math.isfinite(value):
+def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no number of replicas", context, parameter)
     return value
 
 
 @click.command("plan")
+@click.argument("job", required=False)
+@click.option("--topology", "path", metavar="FILE", help="Topology in JSON; - reads standard input.")
 @click.option(
-    "--topology", "path", metavar="FILE", required=True, help="Topology in JSON; - reads standard input."
-)
+    "--write-topology", "to", metavar="FILE",
+    help="Write the topology of JOB to FILE instead of planning; - writes to standard output.",
+)  # fmt: skip
 @click.option(
-    "--budget", type=click.FloatRange(min=0), required=True, metavar="N", callback=_finite,
+    "--across", "label", metavar="LABEL", default="rack", show_default=True,
+    help="With --write-topology: the label whose values are failure domains.",
+)  # fmt: skip
+@click.option(
+    "--budget", type=click.FloatRange(min=0), metavar="N", callback=_finite,
     help="Number of replicas, or their total cost where tasks have costs.",
 )  # fmt: skip
 @click.option(
@@ -46,12 +56,35 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     "-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True,
     help="Output format.",
 )  # fmt: skip
-def plan_command(path: str, budget: float, algorithm: str, objective: str, output: str) -> None:
+@api_option
+def plan_command(
+    job: str | None,
+    path: str | None,
+    to: str | None,
+    label: str,
+    budget: float | None,
+    algorithm: str,
+    objective: str,
+    output: str,
+    api: str | None,
+) -> None:
     """Choose which tasks of a topology get a replica, so that the result is worth most after a loss.
 
     Fidelity is the share of the input that contributes to the result if only the replicated tasks live. The
     planner `auto` is exact for trees and for full topologies. `milp` needs the extra `planner`.
+
+    With JOB and --write-topology, the command asks an agent for the members of a running job, their usual
+    records and labels. No agent holds replicas of open windows, so a plan states what these would keep.
     """
+    if job is not None:
+        if to is None or path is not None:
+            raise UsageError(
+                "JOB needs --write-topology FILE", hint="Then: elf plan --topology FILE --budget N"
+            )
+        _write(job, to, label, api)
+        return
+    if path is None or budget is None or to is not None:
+        raise UsageError("elf plan needs --topology and --budget, or JOB and --write-topology")
     from elfmesh.control.planning.planner import plan
     from elfmesh.control.planning.topology_text import read_topology
     from elfmesh.local.text_input import read_text
@@ -63,6 +96,22 @@ def plan_command(path: str, budget: float, algorithm: str, objective: str, outpu
         return
     for line in lines(topology, budget, found):
         click.echo(printable(line))
+
+
+def _write(job: str, to: str, label: str, api: str | None) -> None:
+    from elfmesh.api.client.client import Client
+    from elfmesh.api.job_topology import job_topology
+
+    client = Client(api)
+    values = job_topology(client.ask("agents")["agents"], client.describe(job), label)
+    text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+    if to == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(to).write_text(text)
+    except OSError as error:
+        raise RuntimeFailure(f"{to}: {error.strerror}") from None
 
 
 def lines(topology: Topology, budget: float, found: Planned) -> list[str]:

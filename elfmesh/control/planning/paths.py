@@ -31,6 +31,9 @@ ONE_BY_ONE_MAX = 200
 NEAR = 0.8
 """In topologies of more tasks, one search adds all completions with this share of the greatest density."""
 
+STARTS, STARTS_TASKS = 40, 2_000
+"""First completions that small topologies try, and the product of their number and the number of tasks."""
+
 LEFT_OUT = 40
 """Tasks of a plan that `polish` tries to leave out, those of least effect first."""
 
@@ -96,6 +99,19 @@ class Paths:
                         break
             (reached,) = self.value(plan)
         return plan
+
+    def best_start(self, budget: float) -> Tree:
+        """Return the best of the plans that begin with different completions; large topologies have one.
+
+        Where rates are equal, completions are, and an optimum needs one of them.
+        """
+        plan = self.fill(0, budget)
+        if len(self._topology) > ONE_BY_ONE_MAX:
+            return plan
+        starts = [each for each in self.completions(0) if self.cost(each) <= budget]
+        count = min(STARTS, STARTS_TASKS // len(self._topology))
+        plans = [plan, *(self.fill(each, budget) for each in starts[:count])]
+        return max(zip(self.value(*plans), (-at for at in range(len(plans))), plans, strict=True))[2]
 
     def completions(self, plan: Tree, banned: Tree = 0) -> list[Tree]:
         """Return sets of missing tasks, each of which completes an MC-tree; the densest first."""
@@ -221,7 +237,7 @@ def _substreams(
 def paths(topology: Topology, budget: float) -> frozenset[int]:
     """Return a plan made of completions, polished."""
     search = Paths(topology)
-    return frozenset(tasks_of(polished(search, search.fill(0, budget), budget)))
+    return frozenset(tasks_of(polished(search, search.best_start(budget), budget)))
 
 
 def polished(search: Paths, plan: Tree, budget: float) -> Tree:

@@ -93,7 +93,7 @@ def _auto(topology: Topology, budget: float) -> Planned:
         if applies(topology):
             return _exact(topology, budget, algorithm)
     search = Paths(topology)
-    plans = {PATHS: search.fill(0, budget)}
+    plans = {PATHS: search.best_start(budget)}
     if topology.uniform_costs and len(topology) <= SEVERAL_MAX:
         plans[AWARE] = tree_of(structure_aware(topology, int(budget)))
         plans[GREEDY] = tree_of(greedy(topology, int(budget)))

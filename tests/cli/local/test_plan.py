@@ -12,6 +12,9 @@ from elfmesh.cli.entry import run
 from elfmesh.cli.local import plan as command
 from elfmesh.control.planning import planner
 from elfmesh.control.planning.topology_text import topology_values
+from elfmesh.control.protocol.events import Reply
+from tests.api.test_what_if import AGENTS, SKEWED, TOP, job
+from tests.control.fakes import FakeBackend, served
 from tests.control.planning.topologies import figure_1, figure_2, operator
 
 
@@ -122,3 +125,28 @@ def test_without_the_solver_milp_names_the_extra(
 def test_a_missing_file_is_no_bad_topology(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--topology", "no.json", "--budget", "4"]) == 1
     assert "no.json: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["shop/top"], ["shop/top", "--topology", "t.json"], ["--budget", "3"], ["--write-topology", "-"]],
+)
+def test_a_job_needs_the_file_for_its_topology(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", *options]) == 2
+    assert "--write-topology" in capsys.readouterr().err
+
+
+def test_what_is_written_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backend = FakeBackend()
+    backend.lists("agents", AGENTS)
+    backend.replies["describe"] = Reply(0, 200, job("shop/top", TOP, SKEWED))
+    file = tmp_path / "top.json"
+    with served(backend) as api:
+        assert run(["plan", "shop/top", "--write-topology", str(file), "--api", api]) == 0
+        assert run(["plan", "shop/top", "--write-topology", "-", "--across", "row", "--api", api]) == 65
+        assert run(["plan", "shop/top", "--write-topology", str(tmp_path), "--api", api]) == 1
+    capsys.readouterr()
+    assert run(["plan", "--topology", str(file), "--budget", "1", "--objective", "worst"]) == 0
+    assert "web1" in capsys.readouterr().out

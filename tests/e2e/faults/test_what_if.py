@@ -66,8 +66,8 @@ def test_the_prediction_is_what_happens(tmp_path: Path) -> None:
         assert second["state"] == "FINAL_PARTIAL"
         assert sorted(second["agents"]["missing"]) == [fleet[number].name for number in killed]
         (case,) = (each for each in measured["cases"] if each["lost"] == lost)
-        for told in (case["fidelity"], case["records"], predicted[f"rack={lost}"]["fidelity"]):
-            assert second["fidelity"] == pytest.approx(told, abs=0.02)
+        for stated in (case["fidelity"], case["records"], predicted[f"rack={lost}"]["fidelity"]):
+            assert second["fidelity"] == pytest.approx(stated, abs=0.02)
         whole, some = (Counter({row["k"]: row["n"] for row in each["rows"]}) for each in (first, second))
         assert case["stay"] == len(whole.keys() & some.keys())
         assert [row["k"] for row in case["gone"]] == [key for key in whole if key not in some] == [lost]
