@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
 from elfmesh.units import parse_duration_us
+
+if TYPE_CHECKING:
+    from elfmesh.api.client.live import LiveAnswer
 
 STREAMS_WAIT_US = 10_000_000
 """How long an answer over streams waits for further agents, by default."""
@@ -104,6 +108,10 @@ def query_command(
         raise with_caret(error, text) from None
     except RuntimeFailure as error:
         raise _meant(error, client, text) from None
+    _show(answer, output, output_file)
+
+
+def _show(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
     if output_file is not None:
         from elfmesh.local.parquet_file import parquet_file
 

@@ -8,14 +8,12 @@ refer to positions in the user's text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh import ids
-from elfmesh.errors import ConfigError, QueryError
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import (
     FILE_HINT,
@@ -34,9 +32,8 @@ from elfmesh.ql.plan.sealing import closing, sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
-from elfmesh.ql.text.tokens import as_calls, check_brackets, names_columns, normalised
+from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
 from elfmesh.text import suggest
-from elfmesh.units import parse_duration_us, unit_us
 
 PARTITIONS_MAX = 64
 """Maximum number of trees of one job. Each tree has its own root; more of them cost more messages than they
@@ -45,7 +42,6 @@ spread load."""
 REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY)
 _OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP, inline.WORD)
@@ -75,13 +71,11 @@ class Cut:
     functions: Mapping[str, PythonFunction]
 
 
-class Cutter:
+class Cutter(TokenReader):
     """Cutter of one statement; `tokens` must not be empty."""
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
-        self._source = source
-        self._tokens = normalised(source, tokens)
-        self._at = 0
+        super().__init__(source, normalised(source, tokens))
         self._every_at = self._early_at = self._history_at = self._source_end = 0
         self._range: dict[str, int] = {}
         self._functions: Mapping[str, PythonFunction] = {}
@@ -109,22 +103,6 @@ class Cutter:
             marked, job, job_at, self._every_at, self._early_at, self._history_at, self._source_end, labels,
             beside, self._functions,
         )  # fmt: skip
-
-    # -- reading tokens
-
-    def _word(self, ahead: int = 0) -> str:
-        at = self._at + ahead
-        return self._tokens[at].text.upper() if at < len(self._tokens) else ""
-
-    def _shown(self) -> str:
-        if self._at >= len(self._tokens):
-            return "the end of the text"
-        token = self._tokens[self._at]
-        return self._source.text[token.start : token.end + 1]
-
-    def _error(self, message: str, hint: str = "") -> QueryError:
-        at = self._tokens[self._at].start if self._at < len(self._tokens) else self._tokens[-1].end + 1
-        return self._source.error(message, at, hint)
 
     # -- CREATE JOB
 
@@ -209,17 +187,6 @@ class Cutter:
                 raise self._error(f"`{part}` is not the name of a job or a namespace", _NAME_HINT)
         return (parts[0], parts[1]) if len(parts) == 2 else ("default", parts[0])
 
-    def _identifier(self, what: str) -> str:
-        token = self._tokens[self._at] if self._at < len(self._tokens) else None
-        if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
-            is_file = token is not None and token.token_type == TokenType.STRING and what == STREAM_NAME
-            hint = FILE_HINT if is_file else "Names are letters, digits, `_`, `-` and `.`."
-            if what == STREAM_NAME and token is not None and not is_file:
-                hint += " A column that is called from is written `from`."
-            raise self._error(f"expected {what}, found `{self._shown()}`", hint)
-        self._at += 1
-        return token.text
-
     def _option(self, end: str) -> str:
         word = self._word()
         if word in ("ON", "KEEP"):
@@ -257,25 +224,6 @@ class Cutter:
         if option == EARLY and value < PERIOD_US_MIN:
             self._at = start
             raise self._error("EARLY must be at least 50 ms", "Write EARLY '250 ms'.")
-        return value
-
-    def _duration(self, option: str) -> int:
-        hint = f"Write {option} '30 s' or {option} INTERVAL 30 SECONDS."
-        if self._word() == "INTERVAL":
-            self._at += 1
-        token = self._tokens[self._at] if self._at < len(self._tokens) else None
-        text = "" if token is None else token.text
-        unit = unit_us(self._word(1))
-        if token is not None and unit is not None and re.fullmatch(r"\d+(\.\d+)?", text):
-            self._at += 2
-            return round(float(text) * unit)
-        if token is None or token.token_type != TokenType.STRING:
-            raise self._error(f"{option} takes a duration, not `{self._shown()}`", hint)
-        try:
-            value = parse_duration_us(text)
-        except ConfigError as error:
-            raise self._error(error.message, hint) from None
-        self._at += 1
         return value
 
     # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]

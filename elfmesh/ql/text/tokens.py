@@ -1,14 +1,18 @@
-"""Preparation of tokens for the parser: join adjacent strings, mark signs, match parentheses."""
+"""Preparation of tokens for the parser: join adjacent strings, mark signs, match parentheses; a reader."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from elfmesh.ql.expressions.refusals import CUBE, MARK, ROLLUP, SETS, SETS_OF
+from elfmesh.errors import ConfigError, QueryError
+from elfmesh.ql.expressions.refusals import CUBE, FILE_HINT, MARK, ROLLUP, SETS, SETS_OF, STREAM_NAME
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.units import parse_duration_us, unit_us
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 UNARY_PLUS = TokenType.PIPE_SLASH
@@ -190,3 +194,54 @@ def as_calls(tokens: Sequence[Token]) -> list[Token]:
             found.append(_as(token, TokenType.COMMA, ","))
         found.append(_as(token, TokenType.VAR, MARK + name))
     return found
+
+
+class TokenReader:
+    """Reads tokens from the first one on; `_at` is the place of the next one."""
+
+    def __init__(self, source: SourceText, tokens: list[Token]) -> None:
+        self._source, self._tokens, self._at = source, tokens, 0
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at].text.upper() if at < len(self._tokens) else ""
+
+    def _shown(self) -> str:
+        if self._at >= len(self._tokens):
+            return "the end of the text"
+        token = self._tokens[self._at]
+        return self._source.text[token.start : token.end + 1]
+
+    def _error(self, message: str, hint: str = "") -> QueryError:
+        at = self._tokens[self._at].start if self._at < len(self._tokens) else self._tokens[-1].end + 1
+        return self._source.error(message, at, hint)
+
+    def _identifier(self, what: str) -> str:
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
+            is_file = token is not None and token.token_type == TokenType.STRING and what == STREAM_NAME
+            hint = FILE_HINT if is_file else "Names are letters, digits, `_`, `-` and `.`."
+            if what == STREAM_NAME and token is not None and not is_file:
+                hint += " A column that is called from is written `from`."
+            raise self._error(f"expected {what}, found `{self._shown()}`", hint)
+        self._at += 1
+        return token.text
+
+    def _duration(self, option: str) -> int:
+        hint = f"Write {option} '30 s' or {option} INTERVAL 30 SECONDS."
+        if self._word() == "INTERVAL":
+            self._at += 1
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        text = "" if token is None else token.text
+        unit = unit_us(self._word(1))
+        if token is not None and unit is not None and re.fullmatch(r"\d+(\.\d+)?", text):
+            self._at += 2
+            return round(float(text) * unit)
+        if token is None or token.token_type != TokenType.STRING:
+            raise self._error(f"{option} takes a duration, not `{self._shown()}`", hint)
+        try:
+            value = parse_duration_us(text)
+        except ConfigError as error:
+            raise self._error(error.message, hint) from None
+        self._at += 1
+        return value
