@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.exhaustive import few
 from tests.sim.swarm.measure import broken
 from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import ROT
@@ -11,6 +12,6 @@ from tests.sim.swarm.shapes import ROT
 pytestmark = [pytest.mark.apart]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", few(range(6), 2))
 def test_results_that_rot_at_one_agent_are_whole_for_every_reader(seed: int) -> None:
     assert not broken(ROT(draw(seed)), None)

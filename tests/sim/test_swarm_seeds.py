@@ -17,7 +17,7 @@ from tests.sim.swarm.soak import one, replay_of
 pytestmark = [pytest.mark.apart]
 
 SEEDS = [seed for seed in range(int(os.environ.get("ELF_SIM_SEEDS", "1"))) if seed not in OPEN_SEEDS]
-EACH_TIME, HOST_SECONDS_MAX = 6, 900
+EACH_TIME, HOST_SECONDS_MAX = 4, 900
 """Scenarios of every run, and the simulated seconds of all hosts that one may have: they decide its cost."""
 
 
