@@ -102,9 +102,9 @@ class StreamQuery:
         name = f"q-{secrets.token_hex(4)}"
         deadline = min(DEADLINE_US, wait_us)
         waiting = f"DEADLINE '{format_duration(deadline)}' HORIZON '{format_duration(wait_us - deadline)}'"
-        self._plain = text
-        self._text = f"CREATE JOB {namespace}.`{name}` {waiting} AS {ql.within(text, clause)}"
-        self._check(text, source)
+        self._plain, changed = text, ql.within(text, clause)
+        self._text = f"CREATE JOB {namespace}.`{name}` {waiting} AS {changed}"
+        self._check(text, changed, source)
         self.job = f"{namespace}/{name}"
         self.records: list[dict[str, Any]] = []
         self._members: list[dict[str, Any]] = []
@@ -121,25 +121,21 @@ class StreamQuery:
         except ElfError:  # it was not begun, it was cancelled, or it ends with its lease
             return
 
-    def _check(self, text: str, source: str) -> None:
-        """Raise the error of the job's text at the place in the user's text."""
+    def _check(self, text: str, changed: str, source: str) -> None:
+        """Raise the error of the job's text at the place in the user's text, which `changed` extends."""
         try:
             ql.parse(self._text, source=source)
         except QueryError as error:
-            before, changed = self._text.partition(" AS ")[0] + " AS ", len(self._text) - len(text)
-            same = next(
-                (
-                    at
-                    for at, pair in enumerate(zip(self._text[len(before) :], text, strict=False))
-                    if pair[0] != pair[1]
-                ),
-                len(text),
-            )
-            line, column = error.line, error.column
-            if line == 1 and column > len(before):
-                column -= len(before) if column - len(before) <= same else changed
+            before, column = len(self._text) - len(changed), error.column
+            if error.line == 1 and column > before:
+                same = next(
+                    (at for at, pair in enumerate(zip(text, changed, strict=False)) if pair[0] != pair[1]),
+                    len(text),
+                )
+                is_behind = column - before > same
+                column -= len(self._text) - len(text) if is_behind else before
             raise QueryError(
-                error.message, line=line, column=column, hint=error.hint, source=source
+                error.message, line=error.line, column=column, hint=error.hint, source=source
             ) from None
 
     def submit(self) -> None:
