@@ -38,13 +38,13 @@ class Turn:
     Attributes:
         lines: lines of the file before the block.
         bytes_read: bytes read from all files when the block was read.
-        twin: the parser that parses it out of turn; None: nothing does.
-        attempt: the result of the twin; None if it raised, because the error belongs to the block's turn.
+        branch: the parser that parses it out of turn; None: nothing does.
+        attempt: the result of the branch; None if it raised, because the error belongs to the block's turn.
     """
 
     source: LogSource
     block: Block
     lines: int
     bytes_read: int
-    twin: Parser | None = None
+    branch: Parser | None = None
     attempt: Future[Parsed | None] | None = None

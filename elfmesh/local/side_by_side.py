@@ -1,9 +1,9 @@
 """Parses the blocks of a run in several threads, and returns them in the order of the input.
 
 The rows, samples and errors are those of one thread for every number of threads, because only parsing takes
-place out of order. A block is parsed by a twin of its file's parser while earlier blocks are in work. When
-its turn comes, the parser takes over what the twin has learned (the types of JSON fields). If the parser has
-learned something else since the twin was made, the block is parsed again.
+place out of order. A block is parsed by a branch of its file's parser while earlier blocks are in work. When
+its turn comes, the parser takes over what the branch has learned (the types of JSON fields). If the parser
+has learned something else since the branch was made, the block is parsed again.
 
 One block at a time is parsed, in its turn, if its parser has a state that each block changes, reads records
 of several lines, or does not yet know the format or header of its file (`Parser.side_by_side`).
@@ -50,7 +50,7 @@ def side_by_side(
     with ThreadPoolExecutor(threads, "elf-parse") as pool:
         try:
             while True:
-                while more and len(waiting) <= threads and (not waiting or waiting[-1].twin is not None):
+                while more and len(waiting) <= threads and (not waiting or waiting[-1].branch is not None):
                     try:
                         turn = next(turns, None)
                     except Exception as raised:
@@ -60,8 +60,8 @@ def side_by_side(
                         break
                     columns = fields(turn.block.stream or turn.source.stream)
                     if columns is not None and turn.source.parser.side_by_side:
-                        turn.twin = turn.source.parser.twin()
-                        turn.attempt = pool.submit(_attempt, turn, turn.twin, columns)
+                        turn.branch = turn.source.parser.branch()
+                        turn.attempt = pool.submit(_attempt, turn, turn.branch, columns)
                     waiting.append(turn)
                 if not waiting:
                     break
@@ -73,9 +73,9 @@ def side_by_side(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _attempt(turn: Turn, twin: Parser, columns: Sequence[str]) -> Parsed | None:
+def _attempt(turn: Turn, branch: Parser, columns: Sequence[str]) -> Parsed | None:
     try:
-        parsed = parse_block(twin, turn.block, columns, turn.lines)
+        parsed = parse_block(branch, turn.block, columns, turn.lines)
         for name in parsed.arrays:  # the columns are built here, not by the thread that aggregates
             _ = parsed.arrays[name]
     except Exception:
@@ -84,8 +84,8 @@ def _attempt(turn: Turn, twin: Parser, columns: Sequence[str]) -> Parsed | None:
 
 
 def _taken(turn: Turn) -> Parsed | None:
-    """Return what the twin has parsed, if it is what the file's parser would parse."""
-    if turn.attempt is None or turn.twin is None:
+    """Return what the branch has parsed, if it is what the file's parser would parse."""
+    if turn.attempt is None or turn.branch is None:
         return None
     parsed = turn.attempt.result()
-    return parsed if parsed is not None and turn.source.parser.accept(turn.twin) else None
+    return parsed if parsed is not None and turn.source.parser.accept(turn.branch) else None

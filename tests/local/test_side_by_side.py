@@ -51,7 +51,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each block that a twin has parsed was taken."""
+    """Whether each block that a branch has parsed was taken."""
     found: list[bool] = []
     taken = side_by_side._taken
 

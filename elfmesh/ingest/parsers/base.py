@@ -126,18 +126,18 @@ class Parser(ABC):
 
     @property
     def side_by_side(self) -> bool:
-        """Whether a twin may parse a block while this parser has not yet parsed the blocks before it.
+        """Whether a branch may parse a block while this parser has not yet parsed the blocks before it.
 
         False if blocks change the state of the parser, except by what `accept` takes over.
         """
         return self.stateless and self.framing is None
 
-    def twin(self) -> Parser:
+    def branch(self) -> Parser:
         """Return a parser in the same state for another thread."""
         return copy(self)
 
-    def accept(self, twin: Parser) -> bool:
-        """Take over what a twin has learned from the next block.
+    def accept(self, branch: Parser) -> bool:
+        """Take over what a branch has learned from the next block.
 
         Returns False if this parser has learned something else since; the block must be parsed again.
         """

@@ -172,13 +172,13 @@ class AutoParser(Parser):
     def side_by_side(self) -> bool:
         return self._inner is not None and self._inner.side_by_side
 
-    def twin(self) -> AutoParser:
+    def branch(self) -> AutoParser:
         other = copy(self)
-        other._inner = None if self._inner is None else self._inner.twin()
+        other._inner = None if self._inner is None else self._inner.branch()
         return other
 
-    def accept(self, twin: Parser) -> bool:
-        inner = twin.inner if isinstance(twin, AutoParser) else None
+    def accept(self, branch: Parser) -> bool:
+        inner = branch.inner if isinstance(branch, AutoParser) else None
         return inner is not None and self._inner is not None and self._inner.accept(inner)
 
     @property

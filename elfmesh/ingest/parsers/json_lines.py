@@ -52,13 +52,13 @@ class JsonParser(Parser):
         self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
         self._plans: dict[tuple[str, ...], JsonPlan] = {}
 
-    def twin(self) -> JsonParser:
+    def branch(self) -> JsonParser:
         other = copy(self)
         other.schema = self.schema.branch()
         return other
 
-    def accept(self, twin: Parser) -> bool:
-        return isinstance(twin, JsonParser) and self.schema.accept(twin.schema)
+    def accept(self, branch: Parser) -> bool:
+        return isinstance(branch, JsonParser) and self.schema.accept(branch.schema)
 
     def line_fields(self, text: str) -> Iterable[str]:
         return json_fields(text)
