@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Show the details of one job, agent or stream, or of log files."),
     "results": (_CLIENT, "Print the results of a job, one record per interval."),
-    "query": (_CLIENT, "Run a query over the latest results of jobs, or over streams of the fleet."),
+    "query": (_CLIENT, "Run a query over results of jobs, or over streams."),
     "cancel": (_CLIENT, "End a query over streams."),
     "top": (_CLIENT, "Show the load of agents and jobs, live."),
     "tap": (_CLIENT, "Show new lines of a stream, or those that a job reads."),
