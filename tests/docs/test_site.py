@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 WORDS_MAX = 45_000 + 3 * 3_000
-"""45,000, and 3,000 for coordination: each capability that comes after the first release may add so many."""
+"""45,000, and 3,000 each for coordination, planned replication and the commands that users reach for."""
 NOT_COUNTED = ("adr", "history", "reference")
 """Folders of docs/ with decisions, with what was, and with what is generated."""
 
