@@ -98,7 +98,7 @@ def _distinguished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = Counter(row.get("name") for row in rows)
     return [
         {**row, "name": f"{row['name']} ({str(row['id'])[:6]})"}
-        if "id" in row and names[row.get("name")] > 1
+        if "name" in row and names[row["name"]] > 1
         else row
         for row in rows
     ]

@@ -43,3 +43,15 @@ def test_the_master_of_a_described_job_is_an_object(api: str, backend: FakeBacke
     assert found["master"] == {"name": "web1", "epoch": 4}
     assert isinstance(found["voters"], list)
     assert "master: web1\n" in elf("describe", "job", "shop/top", "--api", api).stdout
+
+
+def test_several_jobs_are_a_table_and_queries_are_those_of_clients(api: str, backend: FakeBackend) -> None:
+    rows = [{"id": name, "job": f"n/{name}", "creator": "me", "state": "running"} for name in ("a", "q-1")]
+    rows[1] |= {"leased": True}
+    backend.lists("list", rows)
+    assert "n/a" in elf("get", "jobs", "--api", api).stdout
+    ran = elf("get", "queries", "--api", api)
+    assert "n/q-1" in ran.stdout
+    assert "n/a" not in ran.stdout
+    backend.lists("list", rows[:1])
+    assert elf("get", "queries", "--api", api).stderr == "There are no queries.\n"
