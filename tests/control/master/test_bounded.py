@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.plan import read_plan
@@ -108,21 +109,48 @@ def test_another_job_does_not_end_because_a_reader_hangs_up() -> None:
     assert term.after(10 * LEASE_S) == []
 
 
-def test_a_job_ends_in_a_fleet_and_frees_its_agents() -> None:
+def applied(until_us: int, **body: bool) -> World:
     world = World(3)
     fill(world, intervals=8)
     text = (
         "CREATE JOB shop.top EVERY '10 s' DEADLINE '1 s' AS SELECT product, COUNT(*) AS hits FROM clicks"
-        f" UNTIL '{(BASE + 2 * SLIDE) // 1_000_000} s' GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"
+        f" UNTIL '{until_us // 1_000_000} s' GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"
     )
-    assert world.apply(world[0], text).status == 200
+    assert world.apply(world[0], text, **body).status == 200
     world.seal_all(BASE + 2 * SLIDE)
     world.run(3.0)
-    master = world.master()
-    (term,) = [each.term for each in master.control.leadership.masters.values()]
+    return world
+
+
+def is_free(world: World) -> bool:
+    return not any(agent.masters or agent.control.member_host.members for agent in world.living)
+
+
+def test_a_job_ends_in_a_fleet_and_frees_its_agents() -> None:
+    world = applied(BASE + 2 * SLIDE)
+    (term,) = [each.term for each in world.master().control.leadership.masters.values()]
     assert term.state == "complete"
     assert term.paused
     assert [record.index for record, _ in world.results(world[1])] == [1000, 1001]
-    world.run(RESULTS_S + 60)
-    assert all(not agent.masters for agent in world.living)
-    assert all(not agent.control.member_host.members for agent in world.living)
+    world.run(RESULTS_S - 60)
+    assert not is_free(world)
+    world.run(120.0)
+    assert is_free(world)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_no_agent_works_on_a_job_whose_client_is_gone(dies: bool) -> None:
+    world = applied(BASE + 9 * SLIDE, leased=True)
+    if dies:
+        world.kill(world.master())
+        world.run(10.0)
+    assert not is_free(world)
+    world.run(LEASE_S + 20.0)
+    assert is_free(world)
+
+
+def test_without_the_lease_a_job_outlives_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedJob, "_is_left", False)
+    world = applied(BASE + 9 * SLIDE, leased=True)
+    world.run(10 * LEASE_S)
+    assert not is_free(world)
