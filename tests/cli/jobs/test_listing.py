@@ -46,8 +46,10 @@ def test_the_master_of_a_described_job_is_an_object(api: str, backend: FakeBacke
 
 
 def test_several_jobs_are_a_table_and_queries_are_those_of_clients(api: str, backend: FakeBackend) -> None:
-    rows = [{"id": name, "job": f"n/{name}", "creator": "me", "state": "running"} for name in ("a", "q-1")]
-    rows[1] |= {"leased": True}
+    rows = [
+        {"id": name, "job": f"n/{name}", "creator": "me", "state": "running"} | more
+        for name, more in (("a", dict[str, bool]()), ("q-1", {"leased": True}))
+    ]
     backend.lists("list", rows)
     assert "n/a" in elf("get", "jobs", "--api", api).stdout
     ran = elf("get", "queries", "--api", api)
