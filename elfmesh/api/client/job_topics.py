@@ -156,6 +156,8 @@ class TopicReader:
     async def _handle(self, line: dict[str, Any]) -> bool:
         """Handle the new messages of a record; returns whether they were handled."""
         index, early = line["interval"]["index"], line["state"] == "EARLY"
+        if index < self._next:  # early rows of a record that was handled meanwhile
+            return True
         known = self._early.setdefault(index, set())
         keys = [name for name in (line["rows"] or [{}])[0] if name not in COLUMNS]
         new = [row for row in line["rows"] if _name(row) not in known]

@@ -72,3 +72,32 @@ async def test_a_token_that_is_wrong_and_stays_so_ends_it(
 ) -> None:
     with pytest.raises(RuntimeFailure, match="status 401"):
         await attach(monkeypatch, tmp_path / "token", begins_again=False)
+
+
+async def test_an_agent_that_does_not_know_a_frame_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of an earlier release does not know the frames of topics."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        await socket.close(code=1008, message=b"malformed frame")
+        return socket
+
+    monkeypatch.delenv("ELF_TOKEN_FILE", raising=False)
+    app = web.Application()
+    app.router.add_get("/v1/programs/a/b", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        attachment = Attachment(
+            f"127.0.0.1:{server.port}",
+            program="a/b",
+            creator="me",
+            process=b"p" * 20,
+            handle=nothing,
+            role=lambda role: None,
+        )
+        following = asyncio.create_task(attachment.follow("ads/clicks"))
+        with pytest.raises(RuntimeFailure, match="does not know a frame"):
+            await attachment.run(lambda: None)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

@@ -22,6 +22,7 @@ from tests.ql.sealing import Ended, Line, oracle
 
 JOB = "ads/ends"
 HOUR = 3600 * 1_000_000
+TOPIC = "CREATE TOPIC ads.posts FROM clicks DELIVERY SEQUENCED EVERY '1 s'"
 
 
 def feed(agent: Agent, *records: tuple[float, str]) -> None:
@@ -197,8 +198,9 @@ def test_partitions_cost_no_change_of_the_register_of_their_own(monkeypatch: pyt
     assert 0 < changes[1] <= changes[0]
 
 
+@pytest.mark.parametrize(("clause", "text"), [("SEALED", SEALED), ("TOPIC", TOPIC)])
 def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
-    monkeypatch: pytest.MonkeyPatch,
+    clause: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent of an earlier release cannot read the text; no member runs it then."""
     world = World(4)
@@ -207,8 +209,8 @@ def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
     announced = MemberHost.on_announce
 
     def read(text: str) -> Any:
-        if reading[0] is old.control.member_host and "SEALED" in text:
-            raise QueryError("unknown function SEALED", line=2, column=10, source="query")
+        if reading[0] is old.control.member_host and clause in text:
+            raise QueryError(f"{clause} is not known", line=2, column=10, source="query")
         return read_plan(text)
 
     def on_announce(self: MemberHost, *args: Any, **how: Any) -> Any:
@@ -217,10 +219,10 @@ def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
 
     monkeypatch.setattr(member_host, "read_plan", read)
     monkeypatch.setattr(MemberHost, "on_announce", on_announce)
-    reply = world.apply(world[0], SEALED)
+    reply = world.apply(world[0], text)
     assert reply.status == 400
     assert old.control.context.name in str(reply.body)
-    assert "SEALED" in str(reply.body)
+    assert clause in str(reply.body)
     other = world.apply(world[0], SESSIONS)
     assert other.status in (200, 201), "other jobs are untouched"
 

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 
 import elfmesh
-from elfmesh.api.client.job_topics import PostBatch
+from elfmesh.api.client.job_topics import PostBatch, post_text
+from elfmesh.limits import POST_BYTES_MAX
 
 DIRECTORY = Path(os.environ["ELF_TEST_DIRECTORY"])
 POSTS = int(os.environ.get("ELF_TEST_BATCHES", "0"))
@@ -33,6 +34,8 @@ class Publisher(elfmesh.Job):
         producer = f"p-{self.api}"
         for number in range(POSTS):
             body = {"campaign": f"c{number % 3}", "event": "click", "number": number}
+            if not number:  # the largest message
+                body["filler"] = "x" * (POST_BYTES_MAX - len(post_text(body | {"filler": ""})))
             await self.post("test/words", body, producer=producer, position=number)
             note("posted", [producer, number])
         for campaign in ("c0", "c1", "c2"):
