@@ -44,8 +44,9 @@ def within_range(manifest: Manifest, wall_us: int, *, leased: bool) -> tuple[Man
         raise QueryError("a query of a client needs an end", hint="Write UNTIL HISTORY or UNTIL '10 min'.")
     if plan.history_us is not None:
         since_us = max(0, wall_us - plan.history_us)
-        first = since_us // plan.slide_us if plan.history_us else plan.first_after(wall_us)
-        if plan.slide_us != ql.ONE_INTERVAL_US:
+        is_one = plan.slide_us == ql.ONE_INTERVAL_US
+        first = since_us // plan.slide_us if plan.history_us or is_one else plan.first_after(wall_us)
+        if not is_one:
             since_us = plan.window(first)[0]
     until_us = None if plan.until_us is None else wall_us + plan.until_us
     resumed = plan.history_us is not None

@@ -43,6 +43,8 @@ def test_the_first_interval_contains_the_time(
 def test_a_job_with_one_interval_begins_at_the_time_itself() -> None:
     found, first = within_range(manifest("HISTORY '10 min' UNTIL HISTORY", ""), NOW, leased=True)
     assert (first, found.since_us, found.until_us, found.leased) == (0, NOW - 10 * MINUTE, NOW, True)
+    found, first = within_range(manifest("HISTORY '0 s' UNTIL '10 min'", ""), NOW, leased=True)
+    assert (first, found.since_us, found.until_us) == (0, NOW, NOW + 10 * MINUTE)
 
 
 def test_a_leased_job_has_an_end() -> None:
