@@ -79,7 +79,7 @@ class TimeSlice:
 
 
 @dataclass(slots=True)
-class LogOverview:
+class LogSummary:
     """The report on the files of one format.
 
     Attributes:
@@ -126,7 +126,7 @@ class LogOverview:
         return (self.lines - self.bad) / (self.last - self.first).total_seconds()
 
 
-def report(paths: Sequence[str], formats: StreamFormat) -> Iterator[LogOverview]:
+def report(paths: Sequence[str], formats: StreamFormat) -> Iterator[LogSummary]:
     """Yield a report for each format of the files.
 
     Raises:
@@ -147,8 +147,8 @@ def report(paths: Sequence[str], formats: StreamFormat) -> Iterator[LogOverview]
         yield _of_format([*files], formats)
 
 
-def _of_format(files: list[LogProfile], formats: StreamFormat) -> LogOverview:
-    found, paths = LogOverview(files), [each.path for each in files]
+def _of_format(files: list[LogProfile], formats: StreamFormat) -> LogSummary:
+    found, paths = LogSummary(files), [each.path for each in files]
     columns = _columns(files)
     row = _rows(_query_of(columns), paths, formats)[0] if columns else {}
     for name, each in columns.items():

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from elfmesh.errors import DataError, UsageError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.local import log_report
-from elfmesh.local.log_report import LogOverview, report
+from elfmesh.local.log_report import LogSummary, report
 
 LINE = '{host} - - [10/Oct/2025:{hour:02}:00:00 +0000] "GET {path} HTTP/1.1" {status} {size} "-" "curl"\n'
 
 
-def reports(*paths: Path, spec: str = "auto") -> list[LogOverview]:
+def reports(*paths: Path, spec: str = "auto") -> list[LogSummary]:
     return list(report([str(path) for path in paths], StreamFormat(spec, host="h")))
 
 

@@ -184,8 +184,7 @@ async def _main(
         gate, executor = gate_of(config, storage, wall_clock_us, audit), ThreadExecutor()
         stack.callback(executor.close)
         transport, bound = await _transport(config, security, stack)
-        api = ApiServer(config, security, stack)
-        inputs, archives, sinks = _ways(config, executor, stack)
+        api, (inputs, archives, sinks) = ApiServer(config, security, stack), _ways(config, executor, stack)
         (host, port), identity = config.advertise_address or bound, load_identity(storage, security.agent)
         me = Contact(identity.id, host, port, identity.incarnation, *map(config.domain, ("rack", "region")))
         lookups, limits = LookupTables(config.lookups), config.limits

@@ -15,7 +15,7 @@ from elfmesh.text import printable
 
 if TYPE_CHECKING:
     from elfmesh.agent.settings.config import AgentConfig
-    from elfmesh.cli.host.doctor_checks import Diagnosis
+    from elfmesh.cli.host.doctor_checks import HostFinding
 
 TIMEOUT_S = 10.0
 COLORS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -49,7 +49,7 @@ def doctor_command(
 
     if log is not None and bundle is None:
         raise UsageError("--log needs --bundle")
-    findings: list[Diagnosis] = []
+    findings: list[HostFinding] = []
     config = None
     if path is not None:
         config, findings = doctor_checks.check_configuration(path)
@@ -67,10 +67,10 @@ def doctor_command(
 
 def _fleet(
     api: str | None, config: AgentConfig | None, *, alone: bool
-) -> tuple[dict[str, Any], Iterable[Diagnosis]]:
+) -> tuple[dict[str, Any], Iterable[HostFinding]]:
     """Return what the agent answers, and the findings; `alone`: the configuration is checked without it."""
     from elfmesh.api.client.client import Client
-    from elfmesh.cli.host.doctor_checks import Diagnosis
+    from elfmesh.cli.host.doctor_checks import HostFinding
     from elfmesh.cli.host.doctor_fleet import in_the_fleet
 
     address = api or (config.api or None if config is not None else None)
@@ -80,15 +80,15 @@ def _fleet(
         jobs = client.ask("list")
     except Unreachable as error:
         remedy = "Start it, or name it with --api. Without it, clocks, peers and versions are not checked."
-        return {}, [Diagnosis("agent", "warn" if alone else "fail", printable(error.message), remedy)]
+        return {}, [HostFinding("agent", "warn" if alone else "fail", printable(error.message), remedy)]
     except ElfError as error:
         remedy = error.hint or "Name a token or a certificate of an operator."
-        return {}, [Diagnosis("agent", "fail", printable(error.message), remedy)]
+        return {}, [HostFinding("agent", "fail", printable(error.message), remedy)]
     found = in_the_fleet(health, agents, datetime.datetime.now(datetime.UTC))
     return {"health": health, "agents": agents, "jobs": jobs}, found
 
 
-def _print(findings: Iterable[Diagnosis], output: str) -> None:
+def _print(findings: Iterable[HostFinding], output: str) -> None:
     if output == "json":
         checks = [each._asdict() for each in findings]
         print_json({"ok": all(each["status"] != "fail" for each in checks), "checks": checks})
@@ -100,7 +100,11 @@ def _print(findings: Iterable[Diagnosis], output: str) -> None:
 
 
 def _bundle(
-    target: Path, config: str | None, log: Path | None, findings: Iterable[Diagnosis], answers: dict[str, Any]
+    target: Path,
+    config: str | None,
+    log: Path | None,
+    findings: Iterable[HostFinding],
+    answers: dict[str, Any],
 ) -> None:
     from elfmesh.cli.host.doctor_bundle import agent_log, configuration_of, redacted, versions, write_bundle
 

@@ -39,7 +39,7 @@ NAMED = 3
 Status = Literal["ok", "warn", "fail"]
 
 
-class Diagnosis(NamedTuple):
+class HostFinding(NamedTuple):
     """Result of one check: what was found, and what to do about it."""
 
     check: str
@@ -48,22 +48,22 @@ class Diagnosis(NamedTuple):
     remedy: str = ""
 
 
-def check_configuration(path: str) -> tuple[AgentConfig | None, list[Diagnosis]]:
+def check_configuration(path: str) -> tuple[AgentConfig | None, list[HostFinding]]:
     """Return the configuration, None if it is wrong, and what is wrong with it."""
     (checked,) = validate([path])
     of = "configuration"
     if checked.kind == "jobs":
-        return None, [Diagnosis(of, "fail", f"{path} is a file of jobs, not an agent.toml")]
+        return None, [HostFinding(of, "fail", f"{path} is a file of jobs, not an agent.toml")]
     if checked.problems:
         first = checked.problems[0]
         others = f"`elf validate {path}` lists {len(checked.problems)} errors."
         remedy = " ".join([first.hint, others] if len(checked.problems) > 1 else [first.hint])
-        return None, [Diagnosis(of, "fail", _placed(first), _one_line(remedy))]
-    found = [Diagnosis(of, "warn", _placed(each), _one_line(each.hint)) for each in checked.warnings]
-    return load_config(path), found or [Diagnosis(of, "ok", f"{path}, {checked.holds}")]
+        return None, [HostFinding(of, "fail", _placed(first), _one_line(remedy))]
+    found = [HostFinding(of, "warn", _placed(each), _one_line(each.hint)) for each in checked.warnings]
+    return load_config(path), found or [HostFinding(of, "ok", f"{path}, {checked.holds}")]
 
 
-def on_this_host(config: AgentConfig) -> Iterator[Diagnosis]:
+def on_this_host(config: AgentConfig) -> Iterator[HostFinding]:
     """Yield the findings of all checks that need no agent."""
     yield _data_directory(config.directory)
     yield from _logs(config)
@@ -73,22 +73,22 @@ def on_this_host(config: AgentConfig) -> Iterator[Diagnosis]:
     yield _certificates(config)
 
 
-def _data_directory(path: Path) -> Diagnosis:
+def _data_directory(path: Path) -> HostFinding:
     of, user = "data directory", f"user {os.getuid()}"
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if there == path and not path.is_dir():
-        return Diagnosis(of, "fail", f"{path} is not a directory", "Set data_dir to another path.")
+        return HostFinding(of, "fail", f"{path} is not a directory", "Set data_dir to another path.")
     if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
         remedy = f"Run the agent as its owner, or: chown -R USER {there}"
-        return Diagnosis(of, "fail", f"{user} cannot write to {there}", remedy)
+        return HostFinding(of, "fail", f"{user} cannot write to {there}", remedy)
     if there != path:
-        return Diagnosis(of, "ok", f"{path} does not exist yet; the agent creates it")
+        return HostFinding(of, "ok", f"{path} does not exist yet; the agent creates it")
     if path.stat().st_mode & 0o022:
-        return Diagnosis(of, "warn", f"other users can write to {path}", f"chmod go-w {path}")
-    return Diagnosis(of, "ok", f"{path} is writable for {user}")
+        return HostFinding(of, "warn", f"other users can write to {path}", f"chmod go-w {path}")
+    return HostFinding(of, "ok", f"{path} is writable for {user}")
 
 
-def _logs(config: AgentConfig) -> Iterator[Diagnosis]:
+def _logs(config: AgentConfig) -> Iterator[HostFinding]:
     for name, stream in config.streams.items():
         if not stream.path:
             continue
@@ -97,84 +97,86 @@ def _logs(config: AgentConfig) -> Iterator[Diagnosis]:
         closed = [path for path in paths if Path(path).exists() and not os.access(path, os.R_OK)]
         if closed:
             remedy = "Add the agent's user to the group of the files, such as adm."
-            yield Diagnosis(of, "fail", f"user {os.getuid()} cannot read {named(closed)}", remedy)
+            yield HostFinding(of, "fail", f"user {os.getuid()} cannot read {named(closed)}", remedy)
         elif not any(Path(path).exists() for path in paths):
             remedy = "Check the path; the agent waits for the file."
-            yield Diagnosis(
+            yield HostFinding(
                 of, "warn", f"no file matches {stream.path}, or its directory cannot be read", remedy
             )
         else:
-            yield Diagnosis(of, "ok", f"{len(paths)} files can be read")
+            yield HostFinding(of, "ok", f"{len(paths)} files can be read")
 
 
-def _descriptors() -> Diagnosis:
+def _descriptors() -> HostFinding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < FILES_MIN:
         remedy = f"ulimit -n {FILES_MIN}, or LimitNOFILE={FILES_MIN} in the unit of the service."
-        return Diagnosis("descriptors", "warn", f"a process may open {soft} files (at most {hard})", remedy)
-    return Diagnosis("descriptors", "ok", f"a process may open {soft} files")
+        return HostFinding("descriptors", "warn", f"a process may open {soft} files (at most {hard})", remedy)
+    return HostFinding("descriptors", "ok", f"a process may open {soft} files")
 
 
-def _memory(config: AgentConfig) -> Diagnosis:
+def _memory(config: AgentConfig) -> HostFinding:
     needed = parse_size(config.limits.memory) + PROCESS_BYTES
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         (kilobytes,) = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError):
-        return Diagnosis("memory", "warn", "the kernel does not report the available memory")
+        return HostFinding("memory", "warn", "the kernel does not report the available memory")
     free = int(kilobytes) * 1024
     found = f"{_size(free)} are available; the agent may need {_size(needed)}"
     if free < needed:
-        return Diagnosis("memory", "warn", found, "Set a lower limits.memory, or free memory.")
-    return Diagnosis("memory", "ok", found)
+        return HostFinding("memory", "warn", found, "Set a lower limits.memory, or free memory.")
+    return HostFinding("memory", "ok", found)
 
 
-def _disk(config: AgentConfig) -> Diagnosis:
+def _disk(config: AgentConfig) -> HostFinding:
     path = next(each for each in (config.directory, *config.directory.absolute().parents) if each.exists())
     free = shutil.disk_usage(path).free
     needed = parse_size(config.limits.disk) + parse_size(config.limits.spill)
     found = f"{_size(free)} are free at {path}; the limits allow {_size(needed)}"
     if free < FREE_BYTES_MIN:
-        return Diagnosis("disk", "fail", found, "Free disk space, or set data_dir to another disk.")
+        return HostFinding("disk", "fail", found, "Free disk space, or set data_dir to another disk.")
     if free < needed:
-        return Diagnosis("disk", "warn", found, "Free disk space, or set lower limits.disk and limits.spill.")
-    return Diagnosis("disk", "ok", found)
+        return HostFinding(
+            "disk", "warn", found, "Free disk space, or set lower limits.disk and limits.spill."
+        )
+    return HostFinding("disk", "ok", found)
 
 
-def _certificates(config: AgentConfig) -> Diagnosis:
+def _certificates(config: AgentConfig) -> HostFinding:
     of = "certificates"
     if not config.tls.given:
         if config.dangerously_insecure_network:
             remedy = "Give the agent certificates: `elf ca`."
-            return Diagnosis(of, "warn", "none: the agent trusts every host that reaches it", remedy)
-        return Diagnosis(of, "ok", "none; the agent listens on this host only")
+            return HostFinding(of, "warn", "none: the agent trusts every host that reaches it", remedy)
+        return HostFinding(of, "ok", "none; the agent listens on this host only")
     try:
         from elfmesh.agent.settings.security import Security
 
         expires = Security(config).describe()["expires"]
     except ElfError as error:
-        return Diagnosis(of, "fail", _one_line(str(error)), error.hint)
+        return HostFinding(of, "fail", _one_line(str(error)), error.hint)
     return expiry(of, expires, datetime.datetime.now(datetime.UTC))
 
 
-def expiry(of: str, expires: str, now: datetime.datetime) -> Diagnosis:
+def expiry(of: str, expires: str, now: datetime.datetime) -> HostFinding:
     """Return the finding about a certificate that ends at an ISO time."""
     days = (datetime.datetime.fromisoformat(expires) - now) / datetime.timedelta(days=1)
     remedy = "`elf ca renew` makes a new one; the agent reads it without a restart."
     if days < 0:
-        return Diagnosis(of, "fail", f"expired at {expires}", remedy)
+        return HostFinding(of, "fail", f"expired at {expires}", remedy)
     found = f"expires in {int(days)} days, at {expires}"
-    return Diagnosis(of, "warn", found, remedy) if days < EXPIRY_DAYS else Diagnosis(of, "ok", found)
+    return HostFinding(of, "warn", found, remedy) if days < EXPIRY_DAYS else HostFinding(of, "ok", found)
 
 
-def check_joins(config: AgentConfig) -> Iterator[Diagnosis]:
+def check_joins(config: AgentConfig) -> Iterator[HostFinding]:
     """Yield whether the agents that this one joins accept connections."""
     refused = unreachable(config.join_addresses)
     if refused:
         remedy = "Start that agent, and allow its port in the firewalls between both hosts."
-        yield Diagnosis("peers", "fail", f"no connection to {named(refused)}", remedy)
+        yield HostFinding("peers", "fail", f"no connection to {named(refused)}", remedy)
     elif config.join:
-        yield Diagnosis("peers", "ok", f"{len(config.join)} agents to join accept connections")
+        yield HostFinding("peers", "ok", f"{len(config.join)} agents to join accept connections")
 
 
 def unreachable(addresses: Iterable[tuple[str, int]]) -> list[str]:

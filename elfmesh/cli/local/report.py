@@ -14,7 +14,7 @@ from elfmesh.cli.local.describe_log import cut_cell, plain_value
 from elfmesh.errors import RuntimeFailure
 
 if TYPE_CHECKING:
-    from elfmesh.local.log_report import LogOverview
+    from elfmesh.local.log_report import LogSummary
 
 BAR = 30
 """Characters of the longest bar."""
@@ -60,7 +60,7 @@ def report_command(files: tuple[str, ...], spec: str, target: Path | None, outpu
         _print(each)
 
 
-def head_of(found: LogOverview) -> Iterator[tuple[str, str]]:
+def head_of(found: LogSummary) -> Iterator[tuple[str, str]]:
     """Yield the facts about all files: names and texts."""
     for each in found.files:
         bad = f", {each.bad:,} bad" if each.bad else ""
@@ -76,7 +76,7 @@ def head_of(found: LogOverview) -> Iterator[tuple[str, str]]:
         yield "time", f"{plain_value(found.first)} .. {plain_value(found.last)}{rated}"
 
 
-def tables_of(found: LogOverview) -> Iterator[tuple[str, Sequence[str], list[list[Any]], Sequence[int]]]:
+def tables_of(found: LogSummary) -> Iterator[tuple[str, Sequence[str], list[list[Any]], Sequence[int]]]:
     """Yield title, columns, rows, and for each row the count of which a bar is drawn."""
     if found.times:
         has_bytes = any(each.bytes is not None for each in found.times)
@@ -100,7 +100,7 @@ def tables_of(found: LogOverview) -> Iterator[tuple[str, Sequence[str], list[lis
         yield "numbers", ("column", "min", "max", "mean", "sum"), rows, ()
 
 
-def _print(found: LogOverview) -> None:
+def _print(found: LogSummary) -> None:
     for name, text in head_of(found):
         click.echo(text_of(f"{name}: {text}" if name else f"  {text}"))
     for title, columns, rows, counts in tables_of(found):
@@ -116,7 +116,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _object(found: LogOverview) -> dict[str, Any]:
+def _object(found: LogSummary) -> dict[str, Any]:
     rate = found.lines_per_second
     return {
         "format": found.format,

@@ -16,7 +16,7 @@ from elfmesh.text import printable
 from elfmesh.version import VERSION
 
 if TYPE_CHECKING:
-    from elfmesh.local.log_report import LogOverview
+    from elfmesh.local.log_report import LogSummary
 
 CHARACTERS_MAX = 500
 """Characters of a value; a request can be as long as a block."""
@@ -44,13 +44,13 @@ meter { width: 100%; }
 """
 
 
-def page(reports: Sequence[LogOverview]) -> str:
+def page(reports: Sequence[LogSummary]) -> str:
     """Return the page."""
     parts = [_HEAD, "<h1>Log report</h1>\n", *map(_section, reports)]
     return "".join([*parts, f"<footer>elfmesh {html.escape(VERSION)}</footer>\n</body>\n</html>\n"])
 
 
-def _section(found: LogOverview) -> str:
+def _section(found: LogSummary) -> str:
     head = "".join(
         f"<tr><th>{_text(name)}</th><td>{_text(text)}</td></tr>\n" for name, text in head_of(found)
     )

@@ -15,7 +15,7 @@ import pytest
 from elfmesh.agent.settings.config import AgentConfig, config_of
 from elfmesh.cli.host import doctor_checks
 from elfmesh.cli.host.doctor_checks import (
-    Diagnosis,
+    HostFinding,
     check_configuration,
     check_joins,
     expiry,
@@ -30,7 +30,7 @@ def config(tmp_path: Path, **settings: Any) -> AgentConfig:
     return config_of({"data_dir": str(tmp_path / "data"), "api": "127.0.0.1:0", **settings}, "test")
 
 
-def found(config: AgentConfig, check: str) -> Diagnosis:
+def found(config: AgentConfig, check: str) -> HostFinding:
     return next(each for each in on_this_host(config) if each.check == check)
 
 
