@@ -120,9 +120,7 @@ def _bundle(
         listed = write_bundle(target, parts)
     except OSError as error:
         raise RuntimeFailure(f"{target}: {error.strerror or error}") from None
-    click.echo(
-        f"{printable(str(target))} contains no secrets and no lines of the logs that the agent reads:",
-        err=True,
-    )
+    masked = "what looks like a secret is masked; read it before you send it"
+    click.echo(f"{printable(str(target))}: {masked}", err=True)
     for name, size in listed:
         click.echo(f"  {name:<20} {size:>9} bytes", err=True)
