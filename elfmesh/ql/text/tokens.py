@@ -233,15 +233,14 @@ class TokenReader:
             self._at += 1
         token = self._tokens[self._at] if self._at < len(self._tokens) else None
         text = "" if token is None else token.text
-        unit = unit_us(self._word(1))
-        if token is not None and unit is not None and re.fullmatch(r"\d+(\.\d+)?", text):
-            self._at += 2
-            return round(float(text) * unit)
-        if token is None or token.token_type != TokenType.STRING:
+        plain = unit_us(self._word(1)) is not None and re.fullmatch(r"\d+(\.\d+)?", text) is not None
+        if plain:
+            text += f" {self._word(1)}"
+        elif token is None or token.token_type != TokenType.STRING:
             raise self._error(f"{option} takes a duration, not `{self._shown()}`", hint)
         try:
             value = parse_duration_us(text)
         except ConfigError as error:
             raise self._error(error.message, hint) from None
-        self._at += 1
+        self._at += 2 if plain else 1
         return value

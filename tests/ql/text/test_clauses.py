@@ -29,6 +29,8 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("CREATE JOB j EVERY AS SELECT a FROM s", 1, 20, "takes a duration", "EVERY '30 s'"),
     ("CREATE JOB j EVERY 'soon' AS SELECT a FROM s", 1, 20, "not a duration", "EVERY '30 s'"),
     ("CREATE JOB j EVERY '0 s' AS SELECT a FROM s", 1, 20, "greater than zero", "30 s"),
+    (f"CREATE JOB j EVERY {'9' * 20} s AS SELECT a FROM s", 1, 20, "longer than any clock", "EVERY '30 s'"),
+    (f"CREATE JOB j EVERY {'9' * 400} s AS SELECT a FROM s", 1, 20, "longer than any clock", "EVERY '30 s'"),
     ("CREATE JOB j EVERY '5 s' ON STRAGGLER LEAP AS SELECT a FROM s", 1, 39, "CORRECT, SKIP", "WAIT"),
     ("CREATE JOB j EVERY '5 s' PARTITIONS 0 AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
     ("CREATE JOB j EVERY '5 s' PARTITIONS x AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
