@@ -4,9 +4,9 @@ Owns the times at which the job was complete and at which its client has made th
 interval, and ends the job as a deletion does.
 
 Invariants: the members stop reading when the last interval is closed, and the results stay readable for
-`RESULTS_S`. A leased job (`elf query`) ends at the latest `LEASE_S` and one upkeep after the last request of
-its client. A successor begins both times again, because it does not know them: an end may come later, never
-earlier.
+`RESULTS_S`. A job whose end has passed without an agent ends as late. A leased job (`elf query`) ends at the
+latest `LEASE_S` and one upkeep after the last request of its client. A successor begins both times again,
+because it does not know them: an end may come later, never earlier.
 """
 
 from __future__ import annotations
@@ -89,10 +89,18 @@ class BoundedJob:
         if not self._term.is_open or self._stop is None:
             return
         self.advanced()
-        if not self.is_complete and self._term.book.active:
+        if not self.is_complete and self._may_advance:
             self._lived_at = self._context.now
         if self._is_left or self._context.now - self._lived_at >= RESULTS_S:
             self._term.finish()
+
+    @property
+    def _may_advance(self) -> bool:
+        """Whether the job has an input, or agents with its streams may still join before its end."""
+        if self._term.book.active or self._term.plan.reads:
+            return True
+        now_us, until_us = self._context.facts("clock").get("now_us", 0), self._term.manifest.until_us
+        return until_us is not None and 0 < now_us < until_us
 
     @property
     def _is_left(self) -> bool:

@@ -79,6 +79,31 @@ def test_a_job_without_members_ends_too() -> None:
     assert term.after(1.0) == ["finish"]
 
 
+def test_a_job_that_waits_for_its_agents_does_not_end_before_its_time() -> None:
+    term = Term()
+    term.book = RosterBook((), 3)
+    assert term.manifest.until_us is not None
+    now_us = [term.manifest.until_us - 1]
+    term.context.facts = lambda topic: {"now_us": now_us[0]}
+    assert term.after(2 * RESULTS_S) == []
+    now_us[0] += 1
+    assert term.after(RESULTS_S - 1) == []
+    assert term.after(1.0) == ["finish"]
+
+
+def test_a_job_that_reads_results_has_no_agents_and_goes_on() -> None:
+    world = World(3)
+    fill(world, intervals=8)
+    assert world.apply(world[0]).status == 200
+    text = (
+        "CREATE JOB shop.down EVERY '10 s' AS SELECT product, SUM(hits) AS hits FROM shop.top"
+        f" UNTIL '{(BASE + 1000 * SLIDE) // 1_000_000} s' GROUP BY product"
+    )
+    assert world.apply(world[0], text).status == 200
+    world.run(2 * RESULTS_S)
+    assert world.ask(world[1], "describe", {"job": "shop/down"}).body["state"] == "running"
+
+
 def test_a_leased_job_ends_without_requests_and_not_while_one_waits() -> None:
     term = Term(leased=True)
     term.result_service.waiting = 1
