@@ -25,7 +25,8 @@ from elfmesh.control.jobs.program_paths import declared_paths, handles, least_de
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.limits import POST_BYTES_MAX
-from elfmesh.ql.plan.delivery import AGENT, AUTO, BODY, COLUMNS, POSITION, PRODUCER
+from elfmesh.ql.plan.delivery import AUTO, BODY, COLUMNS
+from elfmesh.wire import UNREADABLE
 
 if TYPE_CHECKING:
     from elfmesh.ql.plan.statement import Statement
@@ -160,12 +161,13 @@ class TopicReader:
             return True
         known = self._early.setdefault(index, set())
         keys = [name for name in (line["rows"] or [{}])[0] if name not in COLUMNS]
-        new = [row for row in line["rows"] if _name(row) not in known]
-        for values, rows in groupby(new, lambda row: [row[key] for key in keys]):
-            posts = [
-                Posted(msgspec.json.decode(row[BODY]), row[PRODUCER], row[POSITION], row[AGENT])
-                for row in rows
-            ]
+        read = [(row, post) for row in line["rows"] if (post := _read(row)) is not None]
+        if len(read) < len(line["rows"]):
+            others = len(line["rows"]) - len(read)
+            log.warning("%d rows of record %d of %s are no posts", others, index, self._topic)
+        new = [(row, post) for row, post in read if _name(post) not in known]
+        for values, rows in groupby(new, lambda each: [each[0][key] for key in keys]):
+            posts = [post for _, post in rows]
             partition = dict(zip(keys, values, strict=True))
             batch = PostBatch(
                 self._topic, index, posts, partition, early, 1.0 if early else line["completeness"]
@@ -177,7 +179,7 @@ class TopicReader:
                 self._revision = 0
                 await asyncio.sleep(AGAIN_S)
                 return False
-            known |= {(each.agent, each.producer, each.position) for each in posts}
+            known |= {_name(each) for each in posts}
         if not early:
             self._next = index + 1
             for other in [each for each in self._early if each <= index]:
@@ -186,8 +188,16 @@ class TopicReader:
         return True
 
 
-def _name(row: dict[str, Any]) -> tuple[str, str, int]:
-    return row[AGENT], row[PRODUCER], row[POSITION]
+def _read(row: dict[str, Any]) -> Posted | None:
+    """Return the message of a row; None if a client has inserted a record that is no post into the stream."""
+    try:
+        return msgspec.convert({**row, BODY: msgspec.json.decode(row[BODY])}, Posted)
+    except (TypeError, *UNREADABLE):
+        return None
+
+
+def _name(post: Posted) -> tuple[str, str, int]:
+    return post.agent, post.producer, post.position
 
 
 def topic_name(topic: str) -> str:

@@ -127,6 +127,17 @@ async def test_a_sealed_topic_gives_one_partition_at_a_time() -> None:
     assert vertex.positions == [(5, [1, 2], False), (5, [1], False)]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"body": "no JSON"}, {"body": 7}, {"producer": None}, {"position": "1"}, {"body": "[" * 9000}]
+)
+async def test_a_record_that_is_no_post_stops_no_vertex(wrong: dict[str, Any]) -> None:
+    """A client may insert records into the stream of a topic."""
+    vertex, positions = Recording(), Positions()
+    await follow(vertex, Pages([line(5, [row(1), row(2) | wrong, row(3)]), line(6, [row(4)])]), positions)
+    assert vertex.positions == [(5, [1, 3], False), (6, [4], False)]
+    assert positions.reported == ["i:5", "i:6"]
+
+
 async def test_a_batch_whose_callback_was_unreachable_is_handled_again() -> None:
     vertex, positions = Recording(failing=1), Positions()
     await follow(vertex, Pages([line(5, [row(1)])], [line(5, [row(1)])]), positions)
