@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, NO_MASTER, NOT_FOUND, OK, UNAVAILABLE, error_body
 from elfmesh.control.context import Context
+from elfmesh.control.protocol.replies import JobRow
 from elfmesh.control.requests.combined import answers_of_all
 from elfmesh.control.requests.verbs import KNOWN
 
@@ -65,10 +67,11 @@ class JobSearch:
 
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
             rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []
-            owners = {row.id: row.creator for row, _ in rows if only is None or row.id == only.hex()}
+            jobs = [(self._job_of(row), row.creator) for row, _ in rows]
+            owners = {job: creator for job, creator in jobs if job and (only is None or job == only)}
             counts = body.get("asked") or {}
             if len(owners) == 1:
-                ask(bytes.fromhex(*owners), at_owner)
+                ask(next(iter(owners)), at_owner)
             elif owners:
                 creators = ", ".join(sorted(owners.values()))
                 text, hint = f"several creators have a job {qualified}", f"Name one: creator={creators}."
@@ -91,3 +94,11 @@ class JobSearch:
                 self._reply(client, UNAVAILABLE, error_body(NO_MASTER, code=69), b"")
 
         search()
+
+    def _job_of(self, row: JobRow) -> bytes | None:
+        """Return the id of a row's job; None if the agent that sent the row wrote another text."""
+        try:
+            return ids.check_id(bytes.fromhex(row.id))
+        except ValueError:
+            self._context.stats["control.malformed"] += 1
+            return None

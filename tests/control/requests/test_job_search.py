@@ -53,6 +53,19 @@ def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
     assert rig.replies() == [(CLIENT, OK, {"creator": "ann"})]
 
 
+@pytest.mark.parametrize("wrong", ["", "no hex", "6f" * 19, "6f" * 21])
+def test_a_row_without_an_id_is_left_out(wrong: str) -> None:
+    """A peer can send any text as the id of a job."""
+    rig = Clients()
+    whose = sought(rig)
+    rows = [replace(owner(b"o" * 20, "eve"), id=wrong), owner(b"o" * 20, "ann")]
+    rig.answer(whose, OK, {}, encode_json({"items": rows}))
+    (ask,) = rig.routed()
+    assert isinstance(ask, Ask)
+    assert ask.job == b"o" * 20
+    assert rig.context.stats["control.malformed"] == 1
+
+
 @pytest.mark.parametrize(("creators", "status"), [([], NOT_FOUND), (["bob", "ann"], CONFLICT)])
 def test_a_name_that_no_creator_or_several_have_is_refused(creators: list[str], status: int) -> None:
     rig = Clients()
