@@ -25,8 +25,8 @@ RESULTS_S = 3600.0
 LEASE_S = 20.0
 """How long a leased job goes on without a request of its client, which makes one every second."""
 
-HUNG_UP_S = 1.0
-"""...and after its client has lost a connection, because the client may have another one."""
+HUNG_UP_S = 5.0
+"""...and after a reader has lost its connection, because it may be another one than the client."""
 
 
 class BoundedTerm(OpenTerm, Protocol):
@@ -80,7 +80,7 @@ class BoundedJob:
         self._asked_at = self._context.now
 
     def hung_up(self) -> None:
-        """A client that waited for results has lost its connection."""
+        """A client that waited for results has lost its connection; it need not be the one of the query."""
         if self._term.manifest.leased:
             self._asked_at = min(self._asked_at, self._context.now - LEASE_S)
             self._context.after(HUNG_UP_S, self.upkeep)

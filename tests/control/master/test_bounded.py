@@ -128,6 +128,16 @@ def test_a_leased_job_ends_soon_after_a_lost_connection_unless_its_client_return
     assert term.reports == ["finish"]
 
 
+def test_a_slow_client_keeps_its_query_when_another_reader_hangs_up() -> None:
+    term = Term(leased=True)
+    term.bounded.asked()
+    term.bounded.hung_up()
+    term.run(1.5)
+    term.bounded.asked()
+    term.run(2 * HUNG_UP_S)
+    assert term.reports == []
+
+
 def test_another_job_does_not_end_because_a_reader_hangs_up() -> None:
     term = Term()
     term.bounded.hung_up()
