@@ -103,7 +103,7 @@ class StreamQuery:
         deadline = min(DEADLINE_US, wait_us)
         waiting = f"DEADLINE '{format_duration(deadline)}' HORIZON '{format_duration(wait_us - deadline)}'"
         self._plain, changed = text, ql.within(text, clause)
-        self._text = f"CREATE JOB {namespace}.`{name}` {waiting} AS {changed}"
+        self._text = f"CREATE JOB `{namespace}`.`{name}` {waiting} AS {changed}"
         self._check(text, changed, source)
         self.job = f"{namespace}/{name}"
         self.records: list[dict[str, Any]] = []

@@ -76,11 +76,11 @@ def asked(fleet: Fleet, text: str = COUNT, **of: Any) -> StreamQuery:
 
 def test_the_job_is_leased_and_deleted() -> None:
     fleet = Fleet(records=[record()])
-    query = asked(fleet, namespace="ops")
+    query = asked(fleet, namespace="ops-eu")
     job = ql.parse(fleet.text).job
     assert job is not None
     assert fleet.leased
-    assert query.job == f"ops/{job.name}"
+    assert query.job == f"ops-eu/{job.name}"
     assert job.name.startswith("q-")
     assert (job.history_us, job.until_us, job.deadline_us, job.horizon_us) == (
         3_600_000_000,
