@@ -41,7 +41,7 @@ class Accuracy:
         stay: how many of them have a row with the same keys.
         gone: keys of the others, in their order.
         error: sum of the differences of all numbers, over the sum of the numbers; without a row, all of its
-            numbers are the difference. None: there are no numbers, or all are 0.
+            numbers are the difference. None: there are no numbers, all are 0, or a sum is too large.
     """
 
     rows: int
@@ -82,7 +82,9 @@ def compared(some: pa.Table, whole: pa.Table, keys: Sequence[str] | None) -> Acc
         for one, other in zip(_sums(here.get(key, []), nothing), _sums(rows, nothing), strict=True):
             error += abs(one - other)
             total += abs(other)
-    return Accuracy(len(whole), len(whole) - len(gone), tuple(gone), error / total if total else None)
+    share = error / total if total and math.isfinite(total) else math.inf
+    found = share if math.isfinite(share) else None
+    return Accuracy(len(whole), len(whole) - len(gone), tuple(gone), found)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -114,7 +116,14 @@ def _finite(value: Any) -> float:
 
 
 def _sums(rows: list[list[float]], nothing: list[float]) -> list[float]:
-    return [math.fsum(column) for column in zip(*rows, strict=True)] if rows else nothing
+    return [_sum(column) for column in zip(*rows, strict=True)] if rows else nothing
+
+
+def _sum(column: Sequence[float]) -> float:
+    try:
+        return math.fsum(column)
+    except OverflowError:
+        return math.inf
 
 
 @dataclass(slots=True)

@@ -118,3 +118,13 @@ def test_the_newest_comparisons_weigh_most() -> None:
     for overlap in [1.0] * 50 + [0.5] * 20:
         accuracy.add(0.7, overlap, None)
     assert accuracy.overlap == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize(("here", "there"), [([1e308, 1e308], [1e308]), ([-1e308], [1e308])])
+def test_sums_that_no_float_holds_have_no_error(here: list[float], there: list[float]) -> None:
+    """The rows of the interval must not fail because of their comparison."""
+    some, whole = (pa.table({"k": ["a"] * len(each), "v": each}) for each in (here, there))
+    for one, other in ((some, whole), (whole, some)):
+        found = compared(one, other, ("k",))
+        assert found is not None
+        assert found.error is None
