@@ -211,7 +211,7 @@ class LogRun(LogInput):
         """Yield the rows of a plain projection in the order of the input, as at least one table."""
         query: Query | None = None
         limit = self.statement.plan.limit
-        for parsed, _ in self._parsed():
+        for parsed, _ in self._parsed(whole=limit is None):
             query = query or Query(self.statement, functions=self._functions)
             self._count(parsed.errors, parsed.samples)
             self.stats.field_errors += parsed.field_errors

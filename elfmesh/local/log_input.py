@@ -91,8 +91,9 @@ class LogInput:
         if not self.statement.star:
             self._check_static()
 
-    def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        items = self._parse_all() if self._threads == 1 else ahead(self._parse_all())
+    def _parsed(self, *, whole: bool = True) -> Iterator[tuple[Parsed, Block]]:
+        """Yield each parsed block. Without `whole`, `stats` does not describe a block before it is requested."""
+        items = ahead(self._parse_all()) if whole and self._threads > 1 else self._parse_all()
         with contextlib.closing(items):
             notified = 0
             for parsed, block, bytes_read in items:

@@ -224,6 +224,18 @@ def test_a_sample_is_read_in_turn(tmp_path: Path, attempts: list[bool]) -> None:
     assert not attempts
 
 
+@pytest.mark.parametrize(
+    "text", ["SELECT ts, k FROM log LIMIT 3", "SELECT w FROM log WHERE w = 'x' OR k = 1 LIMIT 3"]
+)
+def test_the_block_after_the_limit_is_not_in_the_statistics(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b'{"ts": 1, "k": 1}\n' * 300 + b'{"ts": "bad", "k": 1, "w": 3}\n' * 3_000)
+    stats = same_for_all(text, [log])[1]
+    assert stats["records"] < 300
+    assert (stats["undated"], stats["doubts"]) == (0, [])
+    assert list(stats["unseen"]) == ["w"] * ("w" in text)
+
+
 def turns(count: int, read: list[int], error: Exception | None = None) -> Iterator[Turn]:
     formats = StreamFormat("json")
     source = LogSource("log", "log", formats, formats.parser("log"))
