@@ -20,10 +20,15 @@ MASK = "***"
 _SECRETS = (
     re.compile(r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(
-        r"""(?ix) ( ["']? \b [\w.-]* (?:password|passwd|secret|token|authorization|api[_-]?key) ["']?
-        \s* [=:] \s* ) (?: "[^"]*" | '[^']*' | (?!\s*(?:bearer|basic)\s) [^\s,;&"']+ )"""
+        r"""(?i)(\bauthorization["']?\s*[=:]\s*["']?(?:digest|token|apikey|negotiate)\s+)[^"'\r\n]+"""
     ),
-    re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    re.compile(r"""(?i)(\b(?:set-)?cookie["']?\s*:\s*["']?)[^"'\r\n]+"""),
+    re.compile(
+        r"""(?ix) ( ["']? \b [\w.-]* (?:password|passwd|passphrase|secret|token|authorization
+        |(?:api|access|private|secret)[_-]?key) ["']?
+        \s* [=:] \s* ) (?: "(?:[^"\\]|\\.)*" | '[^']*' | (?!\s*(?:bearer|basic)\s) [^\s,;&"']+ )"""
+    ),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/]+(?=@)"),
 )
 """Patterns of credentials. Group 1 is kept: the scheme, the name of the setting, the user of an address."""
 

@@ -36,7 +36,7 @@ _OPEN_TABLES = ("options", "headers", "env")
 """Tables with free names, whose values are masked."""
 
 _LEFT_OUT = ("samples", "rows", "text", "reported", "dead_letters")
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/@]*@)?([^\s/?#]*)[^\s]*")
+_ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*://)([^\s/?#]*)(\S*)")
 
 
 def configuration_of(path: Path) -> Any:
@@ -95,7 +95,14 @@ def agent_log(path: Path | None) -> str:
 
 
 def _plain(text: str) -> str:
-    return _ADDRESS.sub(r"\1\2", masked(text))
+    return _ADDRESS.sub(_host_only, masked(text))
+
+
+def _host_only(address: re.Match[str]) -> str:
+    scheme, authority, rest = address.groups()
+    if "@" in rest and "@" not in authority:  # a password with a slash may stand where the host should
+        return scheme + MASK
+    return scheme + authority.rpartition("@")[2]
 
 
 def versions() -> dict[str, str]:

@@ -91,6 +91,27 @@ def test_what_is_masked(value: Any, expected: Any) -> None:
     assert redacted(value) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("to HTTPS://u:hunter2@db/x now", "to HTTPS://db now"),
+        ("postgres://u:p@hunter2@db/x", "postgres://db"),
+        ("postgres://u:hunter2/hunter2@db/x", "postgres://***"),
+        ("https://db/x?hunter2#hunter2", "https://db"),
+        ('{"password": "a\\"hunter2", "n": 1}', '{"password": ***, "n": 1}'),
+        ("AWS_SECRET_ACCESS_KEY=hunter2 x", "AWS_SECRET_ACCESS_KEY=*** x"),
+        ("private_key: hunter2", "private_key: ***"),
+        ("passphrase=hunter2", "passphrase=***"),
+        ("Cookie: session=hunter2; id=hunter2", "Cookie: ***"),
+        ("Authorization: Token hunter2", "Authorization: *** ***"),
+    ],
+)
+def test_what_is_masked_in_a_line_of_the_log(tmp_path: Path, text: str, expected: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(text)
+    assert agent_log(log) == f"{expected}\n"
+
+
 def test_the_log_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     log.write_text("first\n" + "x\n" * 3000)
