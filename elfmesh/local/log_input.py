@@ -92,7 +92,7 @@ class LogInput:
             self._check_static()
 
     def _parsed(self, *, whole: bool = True) -> Iterator[tuple[Parsed, Block]]:
-        """Yield each parsed block. Without `whole`, `stats` does not describe a block before it is requested."""
+        """Yield each parsed block. Without `whole`, `stats` describes no block before it is requested."""
         items = ahead(self._parse_all()) if whole and self._threads > 1 else self._parse_all()
         with contextlib.closing(items):
             notified = 0

@@ -72,7 +72,7 @@ class ParquetRows:
                     missing = [name for name in schema.names if name not in table.column_names]
                     for name in missing:
                         table = table.append_column(name, pa.nulls(table.num_rows, schema.field(name).type))
-                    yield table.select(schema.names).cast(schema)
+                    yield _cast(table.select(schema.names), schema)
 
     def _end_stream(self) -> None:
         if self._stream is not None:
@@ -127,13 +127,27 @@ def _common(schemas: Sequence[pa.Schema]) -> pa.Schema:
                 pair = [pa.schema([(field.name, kind)]) for kind in (had, field.type)]
                 types[field.name] = pa.unify_schemas(pair, promote_options="permissive").field(0).type
             except (pa.ArrowInvalid, pa.ArrowTypeError):
-                kinds = f"{type_name(had)} and {type_name(field.type)}"
-                hint = f"Write CAST({field.name} AS STRING) in the query."
-                raise DataError(
-                    f"{field.name} has values of the types {kinds}; a Parquet column has one", hint=hint
-                ) from None
+                raise _several_types(field.name, had, field.type) from None
     texts = {name: pa.string() for name, kind in types.items() if pa.types.is_null(kind)}
     return pa.schema([*(types | texts).items()])
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Convert rows to a schema; refuses values that its types do not contain, as integers over 2^53."""
+    columns = []
+    for field in schema:
+        column = table.column(field.name)
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowInvalid:
+            raise _several_types(field.name, column.type, field.type) from None
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _several_types(name: str, one: pa.DataType, other: pa.DataType) -> DataError:
+    kinds = f"{type_name(one)} and {type_name(other)}"
+    hint = f"Write CAST({name} AS STRING) in the query."
+    return DataError(f"{name} has values of the types {kinds}; a Parquet column has one", hint=hint)
 
 
 def _grouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -54,6 +54,17 @@ def test_a_column_of_types_without_a_common_type_is_refused(tmp_path: Path) -> N
     assert [*tmp_path.iterdir()] == []
 
 
+def test_an_integer_that_no_fraction_represents_is_refused(tmp_path: Path) -> None:
+    def write() -> None:
+        with parquet_file(tmp_path / "a") as rows:
+            rows.write(pa.table({"n": [2**53 + 1]}))
+            rows.write(pa.table({"n": [1.5]}))
+
+    with pytest.raises(DataError, match="n has values of the types BIGINT and DOUBLE"):
+        write()
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize("error", [RuntimeError("x"), KeyboardInterrupt()])
 def test_an_error_leaves_the_earlier_file(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "a"

@@ -66,6 +66,20 @@ def test_one_row_without_keys_stays() -> None:
     assert (found.overlap, found.error) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("keys", [("k",), (), None])
+def test_sums_that_no_number_represents_have_no_error(keys: tuple[str, ...] | None) -> None:
+    whole = table([("a", 1.7e308), ("a", 1.7e308), ("b", -1.7e308)])
+    found = compared(table([("a", -1.7e308)]), whole, keys)
+    assert found is not None
+    assert (found.rows, found.error) == (3, None)
+
+
+def test_a_value_that_is_no_number_counts_as_0() -> None:
+    found = compared(pa.table({"k": ["a"], "n": [[1, 2]]}), table([("a", 2)]), ("k",))
+    assert found is not None
+    assert (found.stay, found.error) == (1, 1.0)
+
+
 def test_results_with_many_rows_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tentative_accuracy, "ROWS_MAX", 2)
     assert compared(table(WHOLE[:1]), table(WHOLE), ("k",)) is None
