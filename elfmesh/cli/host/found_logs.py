@@ -77,12 +77,19 @@ def find_logs(places: Sequence[Path]) -> FoundLogs:
                 groups.setdefault((str(path.parent), kind), []).append(path)
     names: set[str] = set()
     for (directory, kind), paths in groups.items():
-        if len(paths) >= TOGETHER and len({path.suffix for path in paths}) == 1:
-            pattern = f"{glob.escape(directory)}/*{paths[0].suffix}"
+        pattern = f"{glob.escape(directory)}/*{paths[0].suffix}"
+        alike = len(paths) >= TOGETHER and len({path.suffix for path in paths}) == 1
+        if alike and not _read_by(pattern) - {*map(str, paths)}:
             found.streams.append(FoundStream(_name(Path(directory), names), pattern, kind, len(paths)))
         else:
             found.streams += [FoundStream(_name(path, names), str(path), kind, 1) for path in paths]
     return found
+
+
+def _read_by(pattern: str) -> set[str]:
+    """Return what a pattern reads, without files that are empty, whose format is not known yet."""
+    found = map(Path, glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return {str(path) for path in found if not path.is_file() or path.stat().st_size}
 
 
 def _files(place: Path, found: FoundLogs, *, is_named: bool, depth: int = 0) -> Iterator[Path]:

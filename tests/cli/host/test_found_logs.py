@@ -34,11 +34,25 @@ def test_each_log_that_is_recognised_is_a_stream(tmp_path: Path) -> None:
 
 def test_many_files_of_one_format_are_one_stream(tmp_path: Path) -> None:
     write(tmp_path, **{f"pods__p{number}_log": '{"a": 1}\n' for number in range(5)})
-    write(tmp_path, pods__other_log=SYSLOG)
+    write(tmp_path, pods__empty_log="", pods__other=SYSLOG)
     assert find_logs([tmp_path]).streams == [
-        FoundStream("pods_other", f"{tmp_path}/pods/other.log", "syslog", 1),
         FoundStream(f"{tmp_path.name}_pods", f"{tmp_path}/pods/*.log", "json", 5),
     ]
+
+
+@pytest.mark.parametrize("other", [SYSLOG, "no format\n"])
+def test_no_pattern_reads_a_file_of_another_format(tmp_path: Path, other: str) -> None:
+    write(tmp_path, **{f"pods__p{number}_log": '{"a": 1}\n' for number in range(5)}, pods__other_log=other)
+    found = find_logs([tmp_path]).streams
+    assert [each.path for each in found if each.format == "json"] == [
+        f"{tmp_path}/pods/p{number}.log" for number in range(5)
+    ]
+
+
+def test_names_without_an_ending_have_no_pattern(tmp_path: Path) -> None:
+    write(tmp_path, **dict.fromkeys(("syslog", "messages", "secure", "cron"), SYSLOG), wtmp="\0\1")
+    found = find_logs([tmp_path]).streams
+    assert [Path(each.path).name for each in found] == ["cron", "messages", "secure", "syslog"]
 
 
 def test_what_is_left_out_has_a_reason(tmp_path: Path) -> None:
