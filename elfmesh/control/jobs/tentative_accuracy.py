@@ -12,6 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.control.jobs.records import encode_json, rows_to_json
@@ -109,7 +110,7 @@ def _by_key(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> dict
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return 0.0
     number = float(value)
     return number if math.isfinite(number) else 0.0
