@@ -213,20 +213,19 @@ def _own_loss(
     job: Mapping[str, Any], plan: JobPlan, gone: Collection[str], addresses: Collection[str]
 ) -> JobLoss:
     """Return the loss of a job by its own members, master and voters."""
-    rates, required, missing = Rates(), 0, 0
+    rates, missing = Rates(), 0
     members = job["roster"]["agents"]
-    for each in members:
-        number = int(each["number"])
-        rates.reported(number, each.get("usual_records") or ())
-        required |= 1 << number
+    for at, each in enumerate(members):  # its own number may be of any size
+        rates.reported(at, each.get("usual_records") or ())
         if each["agent"] in gone or each["dead"]:
-            missing |= 1 << number
+            missing |= 1 << at
+    required = (1 << len(members)) - 1
     shares = rates.shares(required, missing, plan.shape)
     voters = list(job["voters"])
     left = [each for each in voters if each not in addresses and each not in job["voters_without_votes"]]
     stopped = 2 * len(left) <= len(voters) or (bool(members) and required == missing)
     next_result = NONE if stopped else CHANGE_OF_MASTERS if job["master"] in gone else ON_TIME
-    lost = tuple(sorted(str(each["agent"]) for each in members if missing >> int(each["number"]) & 1))
+    lost = tuple(sorted(str(each["agent"]) for at, each in enumerate(members) if missing >> at & 1))
     bounds = plan.shape.bounds(*shares)
     return JobLoss(
         str(job["job"]), plan.shape.share(*shares), *bounds, len(members), lost, len(voters), len(left),

@@ -178,3 +178,10 @@ def test_a_job_without_a_master_hides_no_other() -> None:
 def test_wrong_cases(given: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         cases(AGENTS, FleetJobs({"shop/top": job("shop/top", TOP, EVEN)}), **given)
+
+
+def test_a_number_of_a_member_of_any_size_costs_nothing() -> None:
+    huge = job("shop/top", TOP, EVEN)
+    for each in huge["roster"]["agents"]:
+        each["number"] += 1 << 62
+    assert worth(["web1", "web2"], huge) == worth(["web1", "web2"], job("shop/top", TOP, EVEN))
