@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from elfmesh import ql
 from elfmesh.api.line_parts import whole
 from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict, rows_to_json
-from elfmesh.errors import ElfError, QueryError
+from elfmesh.errors import DataError, ElfError, QueryError
 from elfmesh.units import MICROS, format_duration
 
 POLL_S = 1.0
@@ -27,7 +27,8 @@ POLL_S = 1.0
 DEADLINE_US = MICROS
 """When agents are asked whether they live, after the first agent has read its logs."""
 
-COMPLETE = "complete"
+COMPLETE, WAITING = "complete", "waiting for agents"
+"""States of the job."""
 
 
 class QueryClient(Protocol):
@@ -151,8 +152,12 @@ class StreamQuery:
 
         Raises:
             ElfError: the job is gone, because another client has cancelled it.
+            DataError: no agent can answer.
         """
         found = self._client.describe(self.job)
+        if found["state"] == WAITING:
+            hint = "`elf get agents` lists the labels, `elf get streams` the streams."
+            raise DataError("no agent has the streams with the labels of the query", hint=hint)
         self._members = found["roster"]["agents"]
         start = None if not self.records else int(self.records[-1]["interval"]["index"]) + 1
         lines = self._client.lines(self.job, start=start, wait_s=POLL_S)

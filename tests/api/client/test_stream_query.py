@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.api.client.stream_query import Missing, QueryProgress, StreamQuery
-from elfmesh.errors import QueryError, RuntimeFailure
+from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
 COUNT = "SELECT k, count(*) AS n FROM log WHERE v > 0 GROUP BY k"
 
@@ -42,6 +42,7 @@ class Fleet:
         self.leased = False
         self.deleted: list[str] = []
         self.refusal: RuntimeFailure | None = None
+        self.state = ""
 
     def apply(self, text: str, *, source: str, leased: bool) -> dict[str, Any]:
         self.text, self.leased = text, leased
@@ -50,7 +51,7 @@ class Fleet:
     def describe(self, job: str) -> dict[str, Any]:
         self.polls -= 1
         state = "running" if self.polls >= 0 else "complete"
-        return {"state": state, "roster": {"agents": self.members}}
+        return {"state": self.state or state, "roster": {"agents": self.members}}
 
     def delete(self, job: str) -> dict[str, Any]:
         self.deleted.append(job)
@@ -104,6 +105,14 @@ def test_agents_that_still_read_are_named() -> None:
         query.submit()
         assert query.poll() == QueryProgress(1, ("a2",))
         assert query.poll() is None
+
+
+def test_a_query_that_no_agent_can_answer_ends() -> None:
+    fleet = Fleet()
+    fleet.state, fleet.members = "waiting for agents", []
+    with pytest.raises(DataError, match="no agent has the streams"):
+        asked(fleet)
+    assert len(fleet.deleted) == 1
 
 
 def test_each_missing_agent_has_a_reason() -> None:
