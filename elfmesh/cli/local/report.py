@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -116,6 +118,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def _number(value: float) -> float | str:
+    """Return a number for JSON; one that JSON does not have is a text, as in the output of `elf run`."""
+    return value if math.isfinite(value) else json.dumps(value)
+
+
 def _object(found: LogSummary) -> dict[str, Any]:
     rate = found.lines_per_second
     return {
@@ -146,10 +153,10 @@ def _object(found: LogSummary) -> dict[str, Any]:
         "numbers": [
             {
                 "column": each.column,
-                "min": each.least,
-                "max": each.largest,
-                "mean": each.mean,
-                "sum": each.sum,
+                "min": _number(each.least),
+                "max": _number(each.largest),
+                "mean": _number(each.mean),
+                "sum": _number(each.sum),
             }
             for each in found.numbers
         ],

@@ -43,6 +43,19 @@ def test_a_report_for_programs(log: Path) -> None:
     assert {each["column"] for each in found["frequent"]} >= {"k"}
 
 
+def test_a_sum_that_json_does_not_have_is_a_text(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"v": 1e308}\n' * 3)
+
+    def refuse(text: str) -> None:
+        raise AssertionError(f"{text} is not JSON")
+
+    found = json.loads(elf("report", str(log), "-o", "json").stdout, parse_constant=refuse)
+    assert found["numbers"] == [
+        {"column": "v", "min": 1e308, "max": 1e308, "mean": "Infinity", "sum": "Infinity"}
+    ]
+
+
 class Page(HTMLParser):
     """Reads the tags, attributes and texts of a page."""
 
