@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from elfmesh.api.client.client import Client
-from elfmesh.api.client.live import arrow_tables
 
 
 def write_parquet(
@@ -18,6 +17,7 @@ def write_parquet(
     state: str,
 ) -> None:
     """Write the rows of the intervals in [start, stop) of `bounds`, and at most `limit` records."""
+    from elfmesh.api.client.live import arrow_tables
     from elfmesh.local.parquet_file import parquet_file
 
     start, stop = bounds

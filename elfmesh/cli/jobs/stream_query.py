@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from elfmesh import ql
 from elfmesh.api.client.client import Client
-from elfmesh.api.client.stream_query import QueryProgress, StreamQuery
 from elfmesh.cli.common import api_option, print_rows, print_table, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
-from elfmesh.cli.jobs.results_file import write_parquet
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
+from elfmesh.lazy import lazy_module
 from elfmesh.text import printable, suggest
 from elfmesh.units import format_duration
+
+if TYPE_CHECKING:
+    from elfmesh import ql
+    from elfmesh.api.client.stream_query import QueryProgress, StreamQuery
+else:
+    ql = lazy_module("elfmesh.ql")
 
 SHOWN = 3
 """Agents that the progress names."""
@@ -45,6 +50,8 @@ def ask_streams(
     Raises:
         RuntimeFailure: an answer is not complete, and `complete` is set.
     """
+    from elfmesh.api.client.stream_query import StreamQuery
+
     try:
         query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source)
         _check_streams(client, text, source)
@@ -52,6 +59,8 @@ def ask_streams(
             query.submit()
             _wait(query)
             if output_file is not None:
+                from elfmesh.cli.jobs.results_file import write_parquet
+
                 write_parquet(client, query.job, output_file, (None, None), None, state="final")
     except QueryError as error:
         raise with_caret(error, text) from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from elfmesh.api.what_if import ON_TIME
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import by_index
 from tests.e2e.zygote import elf
@@ -50,8 +51,17 @@ def test_the_prediction_is_what_happens(tmp_path: Path) -> None:
         assert (first["state"], first["fidelity"]) == ("FINAL", 1.0)
         (measured,) = cases(fleet, "--job", JOB, "--interval", str(index))
         assert (measured["state"], measured["rows"]) == ("measured", 4)
-        predicted = {case["lost"]: case["jobs"][0] for case in cases(fleet)}
-        lost = next(rack for rack in RACKS[::-1] if predicted[f"rack={rack}"]["next_result"] != "none")
+        shares = {case["lost"]: case["fidelity"] for case in measured["cases"]}
+
+        def known() -> dict[str, dict[str, Any]]:
+            """What is predicted once the master knows the rates of all members."""
+            found = {case["lost"]: case["jobs"][0] for case in cases(fleet)}
+            stated = {name.partition("=")[2]: each["fidelity"] for name, each in found.items()}
+            return found if stated == pytest.approx(shares, abs=0.02) else {}
+
+        predicted = eventually(known, what="the rates of all members")
+        # A new master knows no rates yet, so that its members count the same.
+        lost = next(rack for rack in RACKS[::-1] if predicted[f"rack={rack}"]["next_result"] == ON_TIME)
         killed = [number for number in range(6) if RACKS[number // 2] == lost]
         left = [fleet[number] for number in range(6) if number not in killed]
         for number in killed:
