@@ -23,6 +23,10 @@ from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import OK
 from elfmesh.errors import DataError, UsageError
 
+WORK_MAX = 5_000_000
+"""Maximum number of losses times members of jobs that a request may ask for, because a thread of the agent
+evaluates each of them; `elf what-if` evaluates them at the client."""
+
 
 async def what_if(
     ask: Asker, losses: Sequence[str], label: str | None, job: str | None, at_once: asyncio.Semaphore
@@ -32,7 +36,7 @@ async def what_if(
     Raises:
         UsageError: the parameters are wrong, or name what does not exist.
     """
-    from elfmesh.api.what_if import cases
+    from elfmesh.api.what_if import cases, domain_values
 
     agents, listed = await ask("agents", {}), await ask("list", {})
     for reply in (agents, listed):
@@ -42,6 +46,11 @@ async def what_if(
     jobs = await gather_all(ask, job_rows(listed.body["jobs"], rows))
     async with at_once:
         try:
+            several = 1 if label is None else len(domain_values(rows, label))
+            members = sum(len(each["roster"]["agents"]) for each in jobs.described.values())
+            if several * members > WORK_MAX:
+                text = f"{several} losses for {members} members of jobs are too many for one request"
+                raise UsageError(text, hint="`elf what-if` evaluates them at the client.")
             found = await asyncio.to_thread(cases, rows, jobs, losses, label, job)
         except DataError as error:
             raise UsageError(error.message, hint=error.hint) from None

@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.api.app import make_app
 from elfmesh.api.authority.needs import routes
+from elfmesh.api.web import what_if
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.requests.verbs import Need
 from tests.api.test_what_if import AGENTS, EVEN, TOP, job
@@ -57,6 +58,14 @@ async def test_wrong_parameters_are_refused(api: Api, query: str) -> None:
     answer = await api.get(f"/v1/what-if{query}")
     assert answer.status == 400
     assert (await answer.json())["error"]
+
+
+async def test_a_request_for_too_many_losses_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "WORK_MAX", 3 * 6 - 1)
+    answer = await api.get("/v1/what-if?each=rack")
+    assert answer.status == 400
+    assert "3 losses for 6 members" in (await answer.json())["error"]
+    assert (await api.get("/v1/what-if?lose=rack=r1")).status == 200
 
 
 def test_a_reader_may_ask() -> None:
