@@ -26,6 +26,9 @@ AGAIN = 425
 """Status for agents only: the agent repeats the request with the state in the answer
 (`requests.precondition`)."""
 
+ENDED = "ended"
+"""Member of a NOT_FOUND between agents; see `no_such_job`."""
+
 NO_MASTER = "the job has no master now; ask again soon"
 NEW_MASTER = "the job has another master since a moment ago; ask again"
 
@@ -83,6 +86,12 @@ def refuse(context: Context, origin: Contact, token: int, status: int, text: str
     hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
     code = 69 if status == UNAVAILABLE else 1
     respond(context, origin, token, status, error_body(text, hint=hint, code=code))
+
+
+def no_such_job(context: Context, origin: Contact, token: int, text: str, *, ended: bool) -> None:
+    """Refuse a request about a job that is not led here; `ended`: the last job with its id has ended."""
+    body = error_body(text, hint="`elf get jobs` lists the jobs.")
+    respond(context, origin, token, NOT_FOUND, body | {ENDED: True} if ended else body)
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from elfmesh.control.answers import (
     NEW_MASTER,
     NO_MASTER,
-    NOT_FOUND,
     OK,
     UNAVAILABLE,
+    no_such_job,
     refuse,
     respond,
 )
@@ -77,7 +77,8 @@ class Creation:
             outdated(self._context, message, Seen(job, self._leadership.over(job)))
         elif message.update:
             text = f"there is no such job: {message.manifest.qualified}"
-            refuse(self._context, message.origin, message.token, NOT_FOUND, text)
+            ended = bool(self._leadership.over(job))
+            no_such_job(self._context, message.origin, message.token, text, ended=ended)
         elif message.dry_run:
             self._would_create(message)
         else:

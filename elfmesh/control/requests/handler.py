@@ -21,6 +21,7 @@ from elfmesh.control.answers import (
     OK,
     UNAVAILABLE,
     decode_body,
+    no_such_job,
     refuse,
     respond,
 )
@@ -226,7 +227,7 @@ class RequestHandler:
         elif leader is not None or seen is not None:
             refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
-            refuse(self.context, ask.origin, ask.token, NOT_FOUND, "there is no such job")
+            no_such_job(self.context, ask.origin, ask.token, "there is no such job", ended=bool(over))
 
     # -- all agents ------------------------------------------------------------------------------------
 

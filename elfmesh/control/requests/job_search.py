@@ -49,6 +49,8 @@ class JobSearch:
         qualified: str,
         unknown: dict[str, Any],
         ask: Callable[[bytes, Take], object],
+        *,
+        ended: bool,
         only: bytes | None = None,
     ) -> None:
         """Search for a job, send the client's request to it, and answer the client.
@@ -58,12 +60,14 @@ class JobSearch:
             qualified: the job as namespace/name.
             unknown: the answer if no agent knows the job.
             ask: sends the client's request to the agent closest to a job's id.
+            ended: the last job of this name has ended. Then only masters answer, because an agent that has
+                missed the end would know the job.
             only: the id of the job, if jobs of other creators do not matter.
         """
         until = self._context.now + SEARCH_S
 
         def search() -> None:
-            self._ask_all(client, "whose", {"job": qualified, KNOWN: True}, found)
+            self._ask_all(client, "whose", {"job": qualified, KNOWN: not ended}, found)
 
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
             rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []

@@ -23,6 +23,7 @@ from elfmesh import ids
 from elfmesh.control.answers import (
     AGAIN,
     BAD_REQUEST,
+    ENDED,
     NOT_FOUND,
     OK,
     UNAVAILABLE,
@@ -233,7 +234,10 @@ class Requests:
 
         def at_placement(status: int, body: dict[str, Any], payload: bytes) -> None:
             if status == NOT_FOUND:  # an update
-                self._search.find(event.token, manifest.qualified, body, ask, manifest.job_id)
+                ended = bool(body.pop(ENDED, False))
+                self._search.find(
+                    event.token, manifest.qualified, body, ask, ended=ended, only=manifest.job_id
+                )
             else:
                 self._reply(event.token, status, body, payload)
 
@@ -269,22 +273,25 @@ class Requests:
             wait += LOADING_S
 
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
+            ended = bool(body.pop(ENDED, False))
             if status == NOT_FOUND or body.get("earlier"):
                 earlier = body if status == OK else None
-                self._ask_job(event, other, lambda *answer: at_other(earlier, *answer), wait=wait)
+                then = partial(at_other, earlier, ended)
+                self._ask_job(event, other, then, wait=wait)
             else:
                 self._reply(event.token, status, body, payload)
 
         def at_other(
-            earlier: dict[str, Any] | None, status: int, body: dict[str, Any], payload: bytes
+            earlier: dict[str, Any] | None, ended: bool, status: int, body: dict[str, Any], payload: bytes
         ) -> None:
+            ended = bool(body.pop(ENDED, False)) or ended
             if status == NOT_FOUND:
                 body = {**body, "error": f"{body.get('error')}: {namespace}/{name}"}
             if status == NOT_FOUND and earlier is not None:
                 self._reply(event.token, OK, earlier)
             elif status == NOT_FOUND and not creator:
                 again = partial(self._ask_job, event, wait=wait)
-                self._search.find(event.token, f"{namespace}/{name}", body, again)
+                self._search.find(event.token, f"{namespace}/{name}", body, again, ended=ended)
             else:
                 self._reply(event.token, status, body, payload)
 

@@ -62,6 +62,23 @@ def test_a_newcomer_closest_to_a_job_without_a_master_does_not_answer_that_there
     assert asker.replies[missing].status == 404
 
 
+def test_a_deleted_job_is_unknown_although_an_agent_has_missed_the_end() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.run(5.0)
+    agent = next(each for each in world.closest(JOB)[1:] if JOB in each.control.leadership.replicas)
+    missed = agent.control.leadership.replicas[JOB]
+    assert world.ask(world[0], "delete", {"job": "shop/top"}).status == 200
+    world.run(1.0)
+    leadership = agent.control.leadership
+    leadership._tombstones = type(leadership._tombstones)()
+    leadership.replicas[JOB] = missed
+    token = world.request(world[0], "describe", {"job": "shop/top"})
+    world.run(0.4)
+    assert world[0].replies[token].status == 404
+
+
 def test_a_long_poll_is_answered_by_the_record_it_waits_for() -> None:
     world = World(3)
     fill(world, intervals=2)

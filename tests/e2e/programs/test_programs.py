@@ -39,10 +39,10 @@ class Programs:
 
     def noted(self, name: str) -> list[Any]:
         try:
-            lines = (self.directory / name).read_text().splitlines()
+            lines = (self.directory / name).read_text().splitlines(keepends=True)
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be half written
 
 
 @contextmanager
