@@ -22,6 +22,8 @@ from tests.e2e.zygote import elf
 from tests.exhaustive import few
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.apart
+
 JOB = """CREATE JOB e2e.hits AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
 

@@ -10,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from elfmesh.control.jobs.register_value import GENERATION_BITS
 from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
+
+pytestmark = pytest.mark.apart
 
 TEXT = """CREATE JOB e2e.kept DEADLINE '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n
 FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""

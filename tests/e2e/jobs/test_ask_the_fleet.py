@@ -21,6 +21,8 @@ import pytest
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.zygote import elf
 
+pytestmark = pytest.mark.apart
+
 COUNT = "SELECT status, count(*) AS n, sum(ms) AS ms FROM log GROUP BY status ORDER BY status"
 MINUTES = (
     "SELECT window_start AS start, status, count(*) AS n FROM log"

@@ -20,6 +20,8 @@ from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index, oracle
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).parents[3]
 KEYS, INTERVALS = 300, 4
 JOB = """CREATE JOB e2e.words AS SELECT w, count(*) AS n, sum(v) AS s

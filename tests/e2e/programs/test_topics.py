@@ -11,6 +11,8 @@ import elfmesh
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.programs.test_programs import Programs, programs
 
+pytestmark = pytest.mark.apart
+
 FILE = Path(__file__).with_name("topic_program.py")
 STREAM = "words=program://test/words,format=json,idle=1 s"
 TOPIC = "CREATE TOPIC test.words DELIVERY SEQUENCED EVERY '200 ms' ON STRAGGLER WAIT"
