@@ -3,7 +3,9 @@
 A job of another creator has an id that its name does not give. An agent that has just joined may be the
 closest to the id of a job, and it knows nothing of the job until a master has sent it the terms.
 
-Invariant: a client gets NOT_FOUND only if all agents have answered and none of them knows the job.
+Invariant: a client gets NOT_FOUND only if all agents have answered and none of them knows the job, or if no
+agent has led it for `SEARCH_S`. An agent may keep a job that never began because its first master died before
+the register had a value, or whose end the agent has missed. The client can then create the job.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.control.answers import CONFLICT, NO_MASTER, NOT_FOUND, OK, UNAVAILABLE, error_body
+from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.replies import JobRow
 from elfmesh.control.requests.combined import answers_of_all
@@ -95,7 +97,7 @@ class JobSearch:
             elif self._context.now < until:
                 self._context.after(SEARCH_AGAIN_S, search)
             else:
-                self._reply(client, UNAVAILABLE, error_body(NO_MASTER, code=69), b"")
+                self._reply(client, NOT_FOUND, unknown, b"")
 
         search()
 

@@ -92,13 +92,9 @@ def test_a_job_is_unknown_only_if_all_agents_have_answered(status: int, body: di
     assert found == UNAVAILABLE
 
 
-def test_a_job_that_an_agent_knows_is_asked_again_until_its_master_answers_or_the_job_is_unknown() -> None:
+def test_a_job_that_an_agent_knows_is_asked_again_until_its_master_answers_or_time_is_up() -> None:
     known = encode_json({"items": [owner(HOME, "local")]})
-    for last, data, expected in (
-        (OK, known, OK),
-        (NOT_FOUND, b"", NOT_FOUND),
-        (NOT_FOUND, known, UNAVAILABLE),
-    ):
+    for last, data, late in ((OK, known, False), (NOT_FOUND, b"", False), (NOT_FOUND, known, True)):
         rig = Clients()
         whose: Message = sought(rig)
         for _ in range(2):
@@ -106,13 +102,13 @@ def test_a_job_that_an_agent_knows_is_asked_again_until_its_master_answers_or_th
             rig.answer(rig.routed()[0], NOT_FOUND, {})
             assert rig.replies() == []
             (whose,) = rig.wait(rig.context.now + SEARCH_AGAIN_S)
-        if expected == UNAVAILABLE:
+        if late:
             run(rig.context, SEARCH_S)
             rig.routed()
         rig.answer(whose, OK, {}, data)
         for ask in rig.routed():
             rig.answer(ask, last, {})
-        assert [status for _, status, _ in rig.replies()] == [expected]
+        assert [status for _, status, _ in rig.replies()] == [last]
 
 
 def update(rig: Clients) -> Submit:
