@@ -96,7 +96,7 @@ def parquet_file(path: Path) -> Iterator[ParquetRows]:
         rows = ParquetRows(path, held)
         yield rows
         rows.convert()
-        with contextlib.suppress(OSError):  # what is held is in the file now
+        with contextlib.suppress(OSError):  # the Parquet file has all rows; this one gives its space back
             held.truncate(0)
 
 

@@ -78,7 +78,7 @@ def _attempt(turn: Turn, branch: Parser, columns: Sequence[str]) -> Parsed | Non
         parsed = parse_block(branch, turn.block, columns, turn.lines)
         for name in parsed.arrays:  # the columns are built here, not by the thread that aggregates
             _ = parsed.arrays[name]
-    except Exception:
+    except Exception:  # the block is parsed again in its turn, which raises the error at its place
         return None
     return parsed
 

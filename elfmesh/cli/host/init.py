@@ -32,8 +32,8 @@ def init_command(places: tuple[Path, ...], target: Path | None, dry_run: bool, f
     """Print an agent.toml for the logs that are found at PATH, directories or files.
 
     The default is /var/log. Each file whose format is recognised becomes a stream, and many files of one
-    directory and format become one. Standard error lists what the agent would read, what this user may not
-    read, and what is left out. Run the command as the user of the agent.
+    directory and format become one. The command lists on standard error the files that the agent would read,
+    those that this user may not read, and those that it leaves out. Run it as the user of the agent.
 
     Example: elf init -o /etc/elf/agent.toml && elf doctor -c /etc/elf/agent.toml
     """

@@ -75,7 +75,7 @@ class JobSearch:
             rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []
             jobs = [(self._job_of(row), row.creator) for row, _ in rows]
             owners = {job: creator for job, creator in jobs if job and (only is None or job == only)}
-            counts = body.get("asked") or {}
+            answered, expected = _counts(body)
             if len(owners) == 1:
                 ask(next(iter(owners)), at_owner)
             elif owners:
@@ -84,9 +84,8 @@ class JobSearch:
                 self._reply(client, CONFLICT, error_body(text, hint=hint), b"")
             elif status != OK:
                 self._reply(client, status, body, payload)
-            elif counts.get("answered", 0) < counts.get("expected", 0):
-                answered = f"{counts['answered']} of {counts['expected']} agents answer"
-                text = f"{answered}, and none of them knows {qualified}"
+            elif answered < expected:
+                text = f"{answered} of {expected} agents answer, and none of them knows {qualified}"
                 self._reply(client, UNAVAILABLE, error_body(text, hint="Ask again soon.", code=69), b"")
             else:
                 self._reply(client, NOT_FOUND, unknown, b"")
@@ -108,3 +107,11 @@ class JobSearch:
         except ValueError:
             self._context.stats["control.malformed"] += 1
             return None
+
+
+def _counts(body: dict[str, Any]) -> tuple[int, int]:
+    """Return how many agents have answered, and how many were expected; 0 for what is no number."""
+    asked = body.get("asked")
+    found = [asked.get(name) for name in ("answered", "expected")] if isinstance(asked, dict) else []
+    answered, expected = (each if isinstance(each, int) else 0 for each in found or (0, 0))
+    return answered, expected

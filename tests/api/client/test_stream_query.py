@@ -1,4 +1,4 @@
-"""A query over streams as its client runs it: the job's text, its records, who is missing, and its end."""
+"""The client of a query over streams: the text of the job, its records, the missing agents, and its end."""
 
 from __future__ import annotations
 

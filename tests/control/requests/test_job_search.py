@@ -92,6 +92,13 @@ def test_a_job_is_unknown_only_if_all_agents_have_answered(status: int, body: di
     assert found == UNAVAILABLE
 
 
+@pytest.mark.parametrize("asked", [7, [3, 4], {"answered": "3", "expected": 4.5}, {"answered": None}])
+def test_counts_that_are_no_numbers_do_not_stop_the_agent(asked: Any) -> None:
+    rig = Clients()
+    rig.answer(sought(rig), OK, {"asked": asked})
+    assert [status for _, status, _ in rig.replies()] == [NOT_FOUND]
+
+
 def test_a_job_that_an_agent_knows_is_asked_again_until_its_master_answers_or_time_is_up() -> None:
     known = encode_json({"items": [owner(HOME, "local")]})
     for last, data, late in ((OK, known, False), (NOT_FOUND, b"", False), (NOT_FOUND, known, True)):
