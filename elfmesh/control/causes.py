@@ -2,8 +2,8 @@
 
 Owns the newest steps of one agent, in memory, and the name of the current step. The name consists of the
 first bytes of the agent's id, its boot and a number. Messages that can lead to a step at another agent
-(`machine.Caused`: contributions, votes, rosters, handovers, closed watermarks) contain the name, and timers
-store it (`control.context`). No decision depends on a step.
+(`machine.Caused`: contributions, copies, votes, rosters, handovers, closed watermarks) contain the name, and
+timers store it (`control.context`). No decision depends on a step.
 
 Invariants: only the newest `STEPS_MAX` steps are kept. A step whose cause is not known, because a thread or
 another machine answered in between, names this agent's newest step about the same interval.

@@ -284,6 +284,8 @@ class Dispatcher:
     def _on_kept_copy(self, sender: Contact, message: safety.KeptCopy, payload: bytes) -> None:
         master = self._masters[message.copy.job]
         if message.copy.incarnation == master.term.manifest.incarnation:
+            about = (message.copy.job, message.copy.start, message.copy.stop)
+            self._context.note("received copies", *about, peer=sender.id)
             master.term.collection.recovered(message.copy, payload)
 
     def _on_ask_outcomes(self, sender: Contact, message: safety.AskFates, payload: bytes) -> None:

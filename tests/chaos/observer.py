@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.process import Victim
 from tests.chaos.verify import IDS, SUMS
@@ -37,12 +38,14 @@ class Observer:
     Attributes:
         fail_overs: seconds from the death of a master until another one answers for its job.
         last: newest terminal interval of each job that was read.
+        records: the terminal records of each job that were read, by interval.
         settled: how many of the newest records of each job in a row lack no agent and have nothing `expired`.
     """
 
     def __init__(self, path: Path, alive: Callable[[], list[Victim]], seed: int) -> None:
         self._path, self._alive, self._rng = path, alive, random.Random(seed)
         self.last: dict[str, int] = {}
+        self.records: dict[str, dict[int, dict[str, Any]]] = {IDS: {}, SUMS: {}}
         self.settled: Counter[str] = Counter()
         self.masters: dict[str, tuple[str, int]] = {}
         self.fail_overs: list[float] = []
@@ -106,6 +109,7 @@ class Observer:
             result = json.loads(line)
             write(line.decode() + "\n")
             index = result["interval"]["index"]
+            self.records[job][index] = result
             if index > self.last.get(job, -1):
                 whole = result["state"] == "FINAL" and not result["counts"].get("expired")
                 self.settled[job] = self.settled[job] + 1 if whole else 0

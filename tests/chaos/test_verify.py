@@ -20,7 +20,7 @@ from elfmesh.storage.deadletters import DeadLetters
 from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.storage import MemoryStorage
 from tests.chaos.logs import NAME, read_raw
-from tests.chaos.verify import CLIENTS_FILE, IDS, SETTLED_FILE, SUMS, Verdict, verify
+from tests.chaos.verify import CLIENTS_FILE, IDS, SETTLED_FILE, SUMS, Verdict, in_buckets, verify
 from tests.ql.sessions import partials
 
 BASE = 1_795_000_000
@@ -156,6 +156,16 @@ def test_a_record_in_no_bucket_and_one_in_two_are_found(tmp_path: Path, expired:
     (notified,) = verify(tmp_path).problems["buckets"]
     assert f"{22 + expired} records in buckets up to {BASE + 3}, 24 were written" in notified
     assert "'agent-0': 2" in notified
+
+
+def test_a_storm_is_not_settled_before_what_was_left_out_is_counted(tmp_path: Path) -> None:
+    written(tmp_path, {})
+    finals: dict[int, dict[str, Any]] = {}
+    for index in range(BASE, BASE + 4):
+        inside = [name for name in names(index) if index != BASE + 1 or not name.startswith("agent-0")]
+        counts = {"contributed": len(inside), "expired": 2 if index == BASE + 3 else 0}
+        finals[index] = {"counts": counts, "rows": [{"id": name, "n": 1} for name in inside]}
+    assert [in_buckets(tmp_path, IDS, upto, finals) for upto in finals] == [True, False, False, True]
 
 
 def test_a_record_in_a_row_and_in_a_dead_letter_is_found_by_name(tmp_path: Path) -> None:

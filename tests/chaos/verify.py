@@ -101,22 +101,16 @@ class Verdict:
 
 def verify(directory: Path) -> Verdict:
     """Look at everything in a directory."""
-    raw: Raw = defaultdict(dict)
-    agents = sorted(path.name for path in directory.iterdir() if (path / "data").is_dir())
-    verdict = Verdict()
+    agents = _agents(directory)
+    raw, verdict = _raw(directory, agents), Verdict()
     settled_file = directory / SETTLED_FILE
     settled = json.loads(settled_file.read_text()) if settled_file.exists() else {}
-    for agent in agents:
-        for us, name, key, value in read_raw(directory / agent):
-            assert name not in raw[us // WIDTH_US], "the generator names no record twice"
-            raw[us // WIDTH_US][name] = (agent, key, value)
     _check_order(directory / CLIENTS_FILE, verdict)
     for job in (IDS, SUMS):
         finals = _one_history(job, _all_results(directory, agents, job), verdict)
         if job in settled:
-            upto = settled[job]
-            letters = {agent: _letters(directory / agent, job, upto) for agent in agents}
-            _check_buckets(job, upto, finals, raw, letters, verdict)
+            letters = _letters(directory, agents, job, settled[job])
+            _check_buckets(job, settled[job], finals, raw, letters, verdict)
         _unfold(job, finals, min(raw, default=0), verdict)
         if finals:
             _check_gaps(job, finals, raw, verdict)
@@ -130,6 +124,28 @@ def verify(directory: Path) -> Verdict:
             verdict.last = max(finals)
             verdict.states = dict(Counter(result["state"] for result in finals.values()))
     return verdict
+
+
+def in_buckets(directory: Path, job: str, upto: int, finals: dict[int, Result]) -> bool:
+    """Whether each record up to an interval is in one bucket of these terminal records, or a dead letter."""
+    agents, verdict = _agents(directory), Verdict()
+    letters = _letters(directory, agents, job, upto)
+    _check_buckets(job, upto, finals, _raw(directory, agents), letters, verdict)
+    return not verdict.buckets
+
+
+def _agents(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if (path / "data").is_dir())
+
+
+def _raw(directory: Path, agents: Iterable[str]) -> Raw:
+    """What was written into the logs."""
+    raw: Raw = defaultdict(dict)
+    for agent in agents:
+        for us, name, key, value in read_raw(directory / agent):
+            assert name not in raw[us // WIDTH_US], "the generator names no record twice"
+            raw[us // WIDTH_US][name] = (agent, key, value)
+    return raw
 
 
 def _all_results(directory: Path, agents: Iterable[str], job: str) -> Iterable[tuple[str, Result]]:
@@ -254,15 +270,15 @@ def _check_order(path: Path, verdict: Verdict) -> None:
         verdict.order.append(why)
 
 
-def _letters(home: Path, job: str, upto: int) -> list[Result]:
-    """The dead letters of an agent, oldest interval first."""
-    folder = home / "data" / "dead-letter" / job.replace("/", ".")
-    files = {str(path): path.read_bytes() for path in folder.glob("*.partial")}
-    return [
-        dead_letter
-        for dead_letter in dead_letter_rows.letters(files)
-        if dead_letter["interval"]["index"] <= upto
-    ]
+def _letters(directory: Path, agents: Iterable[str], job: str, upto: int) -> dict[str, list[Result]]:
+    """The dead letters of each agent, oldest interval first."""
+    found = {}
+    for agent in agents:
+        folder = directory / agent / "data" / "dead-letter" / job.replace("/", ".")
+        files = {str(path): path.read_bytes() for path in folder.glob("*.partial")}
+        letters = dead_letter_rows.letters(files)
+        found[agent] = [letter for letter in letters if letter["interval"]["index"] <= upto]
+    return found
 
 
 def _check_buckets(

@@ -121,6 +121,8 @@ class CopyRecovery:
         start = min(asked.start for asked in due.values())
         members = bitmap_of(bits(due)) if len(due) > 1 else b""
         about = (manifest.job_id, manifest.incarnation, self._context.me, self._epoch, first, start, members)
+        agents = "1 agent" if len(due) == 1 else f"{len(due)} agents"
+        self._context.note("requested copies", manifest.job_id, start, start + 1, f"of {agents}")
 
         def answered(done: PublishDone | None) -> None:
             for asked in due.values() if done is None else ():

@@ -110,6 +110,8 @@ class CopyStore:
             asked = number == message.number or is_in(message.members, number)
             if asked and copy.message.stop > message.start:
                 again = KeptCopy(message.epoch, copy.message)
+                about = (message.job, max(copy.message.start, message.start), copy.message.stop)
+                self._context.note("sent copies", *about, peer=master.id)
                 self._context.send(master, again, copy.payload, lane=BULK_LANE if copy.payload else 0)
 
     def restored(self, items: Iterable[bytes], jobs: Iterable[tuple[bytes, str]]) -> None:

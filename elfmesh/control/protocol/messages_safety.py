@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import SegmentEntry
 
 
@@ -69,7 +69,7 @@ class Kept(Message, frozen=True, tag="ctl.kept"):
     epoch: Count = 0
 
 
-class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
+class Surrender(Caused, frozen=True, tag="ctl.surrender", omit_defaults=True):
     """Master to the members, multicast: send the master the copies of these members from `start` on.
 
     `members` is the bitmap of their numbers, empty if there is only one; `number` is the first. An agent of a
@@ -85,7 +85,7 @@ class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
     members: bytes = b""
 
 
-class KeptCopy(Message, frozen=True, tag="ctl.kept_copy"):
+class KeptCopy(Caused, frozen=True, tag="ctl.kept_copy"):
     """The answer to `Surrender`: one copy with its payload."""
 
     epoch: Count

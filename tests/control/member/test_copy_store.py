@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -199,7 +200,8 @@ def test_a_master_gets_the_open_copies_of_the_members_that_it_lacks() -> None:
     rig.keep(copy_of(start=20, stop=21, parts=((),)), b"")
     sent = rig.surrender(0, start=9)
     assert [(each.to, each.lane) for each in sent] == [(B, BULK_LANE), (B, 0)]
-    assert sent[0].message == KeptCopy(5, copy_of(start=9, stop=11))
+    assert isinstance(sent[0].message, KeptCopy)
+    assert replace(sent[0].message, cause=msgspec.UNSET) == KeptCopy(5, copy_of(start=9, stop=11))
     numbers = []
     for each in rig.surrender(1, members=0b1010):
         assert isinstance(each.message, KeptCopy)
@@ -225,3 +227,15 @@ def test_a_damaged_copy_on_disk_is_counted_and_left_out() -> None:
     other = pack(Kept(JOB, "i", 0, 7))
     rig.store.restored([b"\0\0\0\4rubbish", len(other).to_bytes(4) + other, b""], [(JOB, "i")])
     assert (rig.context.stats["control.malformed"], rig.held()) == (3, [])
+
+
+def test_a_copy_that_is_sent_names_its_step_which_follows_from_the_request() -> None:
+    rig = Rig()
+    rig.keep(copy_of())
+    rig.context.causes.follow(b"requested at the master")
+    (sent,) = rig.surrender(0, start=8)
+    (step,) = rig.context.causes.of({JOB}, 8)
+    assert (step.kind, step.cause, step.peer) == ("sent copies", b"requested at the master", B.id[:8])
+    assert isinstance(sent.message, KeptCopy)
+    assert sent.message.cause == step.name
+    assert not list(rig.context.causes.of({JOB}, 7)), "the master did not ask for it"
