@@ -16,16 +16,16 @@ Paper: none; ELF 3 replays from the logs at full speed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from elfmesh.contribution import around_revisions, payload_bytes, within
 from elfmesh.control.context import Alarm, Context
+from elfmesh.control.member.trees import MemberTrees
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.events import Contribute
 from elfmesh.srt.messages import Segment
 from elfmesh.srt.parts import entries_of
 
@@ -63,7 +63,7 @@ class Contributions:
     """The open contributions of one member.
 
     Args:
-        trees: of the job, one per partition.
+        trees: to which the member contributes.
         sent: called with each range that goes up, its number, and whether it goes up again.
 
     Attributes:
@@ -72,7 +72,7 @@ class Contributions:
     """
 
     def __init__(
-        self, context: Context, trees: Sequence[bytes], sent: Callable[[Sealed, int, bool], None]
+        self, context: Context, trees: MemberTrees, sent: Callable[[Sealed, int, bool], None]
     ) -> None:
         self._context, self._trees, self._sent = context, trees, sent
         self.frontier: int | None = None
@@ -111,8 +111,7 @@ class Contributions:
         if self._sealed is None:
             self._sealed = first if begun is None else begun
         self._epoch, self._number, self._first = epoch, number, first
-        for tree in self._trees:
-            self._context.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
+        self._trees.declare(Segment(epoch, 0, first, first, bitmap_of(1 << number)))
         kept, self._kept = self._kept, deque()
         self._backlog.clear()
         for each in kept:
@@ -298,8 +297,8 @@ class Contributions:
         if self.until is not None:
             stop = min(stop, self.until)
         coverage = bitmap_of(1 << self._number)
-        for tree, run in zip(self._trees, event.parts, strict=True):
+        for partition, run in zip(self._trees.partitions, event.parts, strict=True):
             for low, high in around_revisions(run, start, stop):
                 piece = within(run, low, high)
                 segment = Segment(self._epoch, 0, low, high, coverage, entries_of(piece))
-                self._context.emit(Contribute(tree, segment, tuple(each.payload for each in piece)))
+                self._trees.contribute(partition, segment, tuple(each.payload for each in piece))

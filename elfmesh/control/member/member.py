@@ -30,6 +30,7 @@ from elfmesh.control.member.ledger import Ledger
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
+from elfmesh.control.member.trees import MemberTrees
 from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import (
     PauseWorker,
@@ -47,7 +48,6 @@ from elfmesh.control.protocol.messages_safety import Verify
 from elfmesh.interval_map import END
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
-from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 
 PENDING_MAX = 64
 """Sealed ranges that wait for a number. If there are more, the worker pauses."""
@@ -76,7 +76,8 @@ class Member:
         ledger: bytes = b"",
     ) -> None:
         self._copy_store = copy_store
-        self.contributions = Contributions(context, manifest.trees, self._gone_up)
+        self._trees = MemberTrees(context, [(tree,) for tree in manifest.trees])
+        self.contributions = Contributions(context, self._trees, self._gone_up)
         self.ledger = Ledger(manifest.incarnation, ledger)
         self.accounting = Accounting(
             context, manifest, self.ledger, lambda message: context.send(self.master, message), self._freed
@@ -97,8 +98,7 @@ class Member:
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
         self.requests = RosterRequests(context, self)
         self.early = EarlySender(context, self)
-        for tree in manifest.trees:
-            context.emit(Subscribe(tree))
+        self._trees.subscribe()
         self.requests.begin()
 
     @property
@@ -258,8 +258,7 @@ class Member:
         self._settle_closed()
         self.copy_sender.released(closed)
         self._copy_store.released(self.job, self.manifest.incarnation, closed)
-        for tree in self.manifest.trees:
-            self._context.emit(Release(tree, closed, self.epoch))
+        self._trees.release(closed, self.epoch)
         self._freed()
         self._go_on_by_next_number()
         self._catch_up()
@@ -298,8 +297,7 @@ class Member:
         self._copy_store.stopped(self.job, self.manifest.incarnation)
         self._context.emit(Persist("member", self.job, b""))
         self._context.emit(StopWorker(self.job, self.manifest.incarnation))
-        for tree in self.manifest.trees:
-            self._context.emit(Unsubscribe(tree))
+        self._trees.unsubscribe()
 
     # -- reports of the worker -------------------------------------------------------------------------
 

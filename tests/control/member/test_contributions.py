@@ -19,12 +19,14 @@ from elfmesh.control.member.contributions import (
     PACE_S,
     Contributions,
 )
+from elfmesh.control.member.trees import MemberTrees
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Contribute
 
 JOB = b"j" * 20
+OTHER = b"o" * 20
 COUNTS = (1, *(0,) * (len(BUCKETS) - 1))
 
 
@@ -37,11 +39,11 @@ def sealed(start: int, stop: int, size: int = 1) -> Sealed:
 class Bench:
     """One member's contributions on their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *trees: bytes) -> None:
         me = Contact(b"m" * 20, "sim", 1)
         self.context = Context(me, "agent-1", random.Random(1), lambda topic: {})
         self.notified: list[tuple[int, int, bool]] = []
-        self.up = Contributions(self.context, (JOB,), self._sent)
+        self.up = Contributions(self.context, MemberTrees(self.context, [trees or (JOB,)]), self._sent)
 
     def _sent(self, event: Sealed, number: int, again: bool) -> None:
         self.notified.append((event.start, number, again))
@@ -79,6 +81,21 @@ def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
         reported += burst
     assert reported == list(range(200))
     assert bench.up.gone_up == 200
+
+
+def test_all_trees_of_a_partition_get_the_same_segments_in_the_same_order() -> None:
+    bench = Bench(JOB, OTHER)
+    bench.up.begin(3, 1, 0)
+    for at in range(2 * BURST_INTERVALS):
+        bench.up.add(sealed(at, at + 1))
+    bench.up.begin(3, 2, 0)
+    while bench.up.waiting:
+        bench.wait(PACE_S)
+    up = bench.reported()
+    segments = {tree: [each.segment for each in up if each.tree == tree] for tree in (JOB, OTHER)}
+    assert segments[JOB] == segments[OTHER]
+    assert len(segments[JOB]) == 4 * BURST_INTERVALS
+    assert [each.number for each in bench.up.release(1)] == [3], "a range is released once"
 
 
 @pytest.mark.parametrize("at_once", [True, False])
