@@ -305,7 +305,7 @@ class Control:
         master = self.leadership.masters.get(event.tree)
         if master is None:
             self.roots.collected(event)
-        elif event.segment.epoch == master.term.epoch:
+        elif event.segment.epoch == master.term.roster_epoch:
             master.term.collection.collected(0, event.segment, event.payloads)
         else:
             self.context.stats["control.fenced"] += 1

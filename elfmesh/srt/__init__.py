@@ -1,6 +1,7 @@
 """Room: srt.
 
-Shared reducer trees: joining, barrier, merging, multicast with acknowledgements (ELF 2.3, 3).
+Shared reducer trees: joining, barrier, merging, multicast with acknowledgements (ELF 2.3, 3). The epoch of a
+tree is the roster epoch of its job.
 """
 
 from elfmesh.srt.coverage import bitmap_of, bits_of

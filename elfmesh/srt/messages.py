@@ -39,7 +39,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     """Segment: the agents in `coverage` have nothing more for [start, stop) than these entries.
 
     Attributes:
-        epoch: epoch of the master for which it is meant.
+        epoch: the roster epoch of the job; a tree refuses what is of a lower one.
         attempt: number of the collection of the range within the epoch.
         start: first interval.
         stop: one past the last interval.

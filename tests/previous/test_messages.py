@@ -14,6 +14,7 @@ import pytest
 
 from elfmesh.agent.runtime.core import MESSAGES, codec
 from elfmesh.control.machine import Control
+from elfmesh.control.protocol.messages import Roster
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import Joined, RouteDelivered
 from elfmesh.srt.events import Delivered, MulticastAnswer
@@ -80,6 +81,16 @@ def test_a_message_has_all_fields_that_the_release_before_requires(tag: str) -> 
 def test_a_field_that_the_release_before_does_not_send_is_optional(tag: str) -> None:
     fields = {each.encode_name: each for each in msgspec.structs.fields(BY_TAG[tag])}
     assert [name for name in fields.keys() - RECORDED[tag]["fields"].keys() if fields[name].required] == []
+
+
+@pytest.mark.parametrize("tag", ["ctl.part_root", "ctl.tree_order", "ctl.roster"])
+def test_a_message_without_a_roster_epoch_means_its_epoch_and_none_states_an_equal_one(tag: str) -> None:
+    message, _ = codec().decode(base64.b64decode(RECORDED[tag]["frame"]))
+    about: Any = message.terms if isinstance(message, Roster) else message
+    assert about.roster_epoch == about.epoch
+    sent = msgpack.unpackb(msgspec.msgpack.encode(about), raw=False)
+    assert "roster_epoch" not in sent
+    assert sent["epoch"] == about.epoch
 
 
 def some(kind: type[Message]) -> list[Message]:

@@ -51,10 +51,10 @@ class ClosingTerm:
         accuracy: TentativeAccuracy,
     ) -> None:
         self.context, self.plan, self.book, self.leader = context, plan, book, leader
-        self.stages, self.epoch, self.start = terms.stages, terms.epoch, terms.closed
+        self.stages, self.start = terms.stages, terms.closed
+        self.epoch, self.roster_epoch = terms.epoch, terms.roster_epoch
         self.rates, self.errors, self.accuracy = rates, errors, accuracy
-        self.lacking = Lacking(self.start)
-        self.open_groups = OpenGroups(self.stages)
+        self.lacking, self.open_groups = Lacking(self.start), OpenGroups(self.stages)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)
         self.early = EarlyLines(plan, self.epoch, self.tentative, leader.shown)
         self.latency_stats = LatencyStats(context)

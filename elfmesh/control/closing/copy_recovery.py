@@ -73,7 +73,8 @@ class CopyRecovery:
 
     def __init__(self, term: ClosingTerm, straggler_policy: StragglerPolicy) -> None:
         self._context, self._stages, self._replicas = term.context, term.stages, term.plan.replicas
-        self._epoch, self._book, self._straggler_policy = term.epoch, term.book, straggler_policy
+        self._epoch, self._roster_epoch = term.epoch, term.roster_epoch
+        self._book, self._straggler_policy = term.book, straggler_policy
         self._asked: dict[int, _Asked] = {}
         self._due: dict[int, _Asked] = {}
 
@@ -159,7 +160,7 @@ class CopyRecovery:
         coming = iter(payloads)
         for tree, part in zip(trees, copy.parts, strict=True):
             run = within(run_of(part, islice(coming, len(part))), start, stop)
-            segment = Segment(self._epoch, 0, start, stop, bitmap_of(bit), entries_of(run))
+            segment = Segment(self._roster_epoch, 0, start, stop, bitmap_of(bit), entries_of(run))
             tree.add_everywhere(segment, tuple(each.payload for each in run))
         return stop
 

@@ -270,4 +270,4 @@ def _named(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
     terms = newest_terms(proposer.reports, value, own)
     if terms is None or plan_of(terms) != value.plan or terms.version < value.roster:
         return None
-    return replace(terms, epoch=value.epoch, master=value.master)
+    return terms.in_epoch(value.epoch, value.master)

@@ -35,7 +35,7 @@ class Fencing:
         match fence.by:
             case By.EACH:
                 return self._each(fence, message)
-            case By.TERM:
+            case By.TERM | By.ROSTER:
                 passes = self._is_of_own_term(fence, message)
             case By.EPOCH | By.LEARNED:
                 notified = sender if fence.notified == "sender" else None
@@ -52,7 +52,9 @@ class Fencing:
 
     def _is_of_own_term(self, fence: Fence, message: Any) -> bool:
         master = self._leadership.masters.get(fence.job(message))
-        if master is not None and master.term.epoch == fence.epoch(message):
-            return True
+        if master is not None:
+            own = master.term.roster_epoch if fence.by is By.ROSTER else master.term.epoch
+            if own == fence.epoch(message):
+                return True
         self._context.stats["control.fenced"] += 1
         return False

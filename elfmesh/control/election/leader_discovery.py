@@ -105,7 +105,7 @@ class LeaderDiscovery:
         if lost or master == self._context.me.id or master in idle or self._context.is_gone(master):
             self._leads.take_over(terms)
             return
-        self._roots.follow(job, terms.master, terms.epoch)
+        self._roots.follow(job, terms.master, terms.epoch, terms.roster_epoch)
         self._context.probe(terms.master, lambda done: self._probed(terms, done))
 
     def _probed(self, terms: Terms, done: ProbeDone | None) -> None:

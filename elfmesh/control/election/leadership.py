@@ -137,7 +137,7 @@ class Leadership:
             return False
         self._epochs.note(job, value.epoch)
         if value.master.id != self._context.me.id and job in self._context.roots:
-            self._roots.follow(job, value.master, value.epoch)
+            self._roots.follow(job, value.master, value.epoch, value.epoch)
         return True
 
     # -- what is known ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from elfmesh.control.jobs.manifest import Incarnation, Manifest
 from elfmesh.control.jobs.records import FIRST
@@ -117,6 +118,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         earlier: numberings before this one that have records, oldest first.
         given_in: (number, epoch): the epoch in which the numbers of the roster from this one on were given
             (`roster.has_number`). Empty from an earlier release.
+        stated_roster_epoch: the roster epoch, absent if it is the epoch. Earlier releases ignore it.
     """
 
     manifest: Manifest
@@ -135,6 +137,20 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     rollout: Rollout | None = None
     earlier: tuple[Numbering, ...] = ()
     given_in: tuple[tuple[Count, Count], ...] = ()
+    stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+
+    @property
+    def roster_epoch(self) -> int:
+        """The number that fences contributions (D-5): in a new roster epoch all members contribute again."""
+        return self.stated_roster_epoch or self.epoch
+
+    def in_epoch(self, epoch: int, master: Contact) -> Terms:
+        """Return the terms of a new epoch, which begins a new roster epoch.
+
+        The master before may have announced numbers that no successor knows, so contributions under them must
+        not meet those of the new roster.
+        """
+        return replace(self, epoch=epoch, master=master, stated_roster_epoch=msgspec.UNSET)
 
     def numberings(self, first: int | None, latest: int | None) -> tuple[Numbering, ...]:
         """Return the earlier numberings of the next numbering.

@@ -69,7 +69,7 @@ class MasterTerm:
         context, terms = master.context, won.terms
         self.context, self.proposer = context, master.proposer
         self.copy, self.tally = master.copy, master.tally
-        self.manifest, self.epoch = terms.manifest, terms.epoch
+        self.manifest, self.epoch, self.roster_epoch = terms.manifest, terms.epoch, terms.roster_epoch
         self._alive = True
         self.book = RosterBook(terms.members, terms.version, terms.given_in, terms.epoch)
         self.publication = Publication(self)

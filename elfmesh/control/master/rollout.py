@@ -224,7 +224,8 @@ class Rollouts:
             self._refuse(wanted, UNAVAILABLE, NEW_MASTER)
             self._master.deposed(outcome)
         else:
-            terms = replace(terms, epoch=outcome.value.epoch, acceptors=outcome.contacts)
+            value = outcome.value
+            terms = replace(terms.in_epoch(value.epoch, terms.master), acceptors=outcome.contacts)
             self._master.renewed(terms, outcome, wanted, self._prepared_at)
         self._go_on()
 

@@ -62,6 +62,7 @@ class TermState:
             rollout=began.rollout,
             earlier=began.earlier,
             given_in=self._book.given_in,
+            stated_roster_epoch=began.stated_roster_epoch,
         )
 
     @property

@@ -34,11 +34,9 @@ class JobTrees:
     def __init__(self, term: TermView, lacking: Lacking) -> None:
         self._context, self._term, self._lacking = term.context, term, lacking
         first = term.terms
-        self._job, self._epoch, self._partitions = (
-            first.manifest.job_id,
-            first.epoch,
-            first.manifest.partitions,
-        )
+        self._job, self._partitions = first.manifest.job_id, first.manifest.partitions
+        self._epoch, self._roster_epoch = first.epoch, first.roster_epoch
+        self._stated = first.stated_roster_epoch
         self._roots: dict[int, Contact] = {}
         self._announced = first.closed
         self._alarm, self._stopped = Alarm(self._context, self._publish), False
@@ -50,22 +48,26 @@ class JobTrees:
         """Claim the roots of the partitions: they send their segments to this master."""
         for partition in range(1, self._partitions):
             closed = self._term.terms.closed
-            message = PartRoot(self._job, partition, self._context.me, self._epoch, closed)
+            message = PartRoot(self._job, partition, self._context.me, self._epoch, closed, self._stated)
             self._context.route(ids.partition_tree(self._job, partition), message)
 
     def hasten(self, stop: int) -> None:
         if self._job in self._context.roots:
-            self._context.emit(Hasten(self._job, stop, self._epoch))
+            self._context.emit(Hasten(self._job, stop, self._roster_epoch))
         for partition, root in self._roots.items():
-            order = TreeOrder(self._job, partition, self._epoch, FIRST, stop, 0, recollect=False)
-            self._context.send(root, order)
+            self._order(root, partition, FIRST, stop, 0, recollect=False)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         if partition == 0 and self._job in self._context.roots:
-            self._context.emit(Recollect(self._job, start, stop, attempt, self._epoch))
+            self._context.emit(Recollect(self._job, start, stop, attempt, self._roster_epoch))
         elif partition in self._roots:
-            order = TreeOrder(self._job, partition, self._epoch, start, stop, attempt, recollect=True)
-            self._context.send(self._roots[partition], order)
+            self._order(self._roots[partition], partition, start, stop, attempt, recollect=True)
+
+    def _order(
+        self, root: Contact, partition: int, start: int, stop: int, attempt: int, *, recollect: bool
+    ) -> None:
+        about = (self._job, partition, self._epoch, start, stop, attempt, recollect)
+        self._context.send(root, TreeOrder(*about, self._stated))
 
     def watermark(self) -> Mark:
         terms = self._term.terms
@@ -100,5 +102,5 @@ class JobTrees:
         self._context.note("watermark", self._job, self._announced, watermark.closed)
         self._announced = watermark.closed
         self._term.book.forget_below(watermark.closed)
-        self._context.emit(Release(self._job, watermark.closed, self._epoch))
+        self._context.emit(Release(self._job, watermark.closed, self._roster_epoch))
         self._context.publish(self._job, watermark, WATERMARK_TIMEOUT_S, lambda done: None)

@@ -96,14 +96,17 @@ class Member:
         self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
-        self.requests = RosterRequests(context, self)
-        self.early = EarlySender(context, self)
+        self.requests, self.early = RosterRequests(context, self), EarlySender(context, self)
         self._trees.subscribe()
         self.requests.begin()
 
     @property
     def job(self) -> bytes:
         return self.manifest.job_id
+
+    @property
+    def roster_epoch(self) -> int:
+        return self.epoch if self.terms is None else self.terms.roster_epoch
 
     def begin(self, start: int) -> None:
         """Start the worker. A founding member does not wait for its number."""
@@ -151,11 +154,10 @@ class Member:
         """
         if (terms.epoch, terms.version) < (self.epoch, self.version) or terms == self.terms:
             return self._acknowledgement()
-        new_term, first = terms.epoch > self.epoch, max(terms.closed, terms.effective)
+        new_term, first = terms.roster_epoch > self.roster_epoch, max(terms.closed, terms.effective)
         self._context.note("roster", self.job, first, first + 1, f"version {terms.version}")
         self.requests.leaving |= not meant
-        self.master, self.terms = terms.master, terms
-        self.epoch, self.version = terms.epoch, terms.version
+        self.master, self.terms, self.epoch, self.version = terms.master, terms, terms.epoch, terms.version
         self.accounting.epoch = terms.epoch
         self.early.on_roster(terms)
         self.ledger.on_roster(terms.given_in)
@@ -215,7 +217,7 @@ class Member:
         first = start if self.closed is None else max(start, self.closed)
         given_in = () if self.terms is None else self.terms.given_in
         self.accounting.take(self.ledger.numbered(start, entry.number, epoch_of(given_in, entry.number)))
-        self.contributions.begin(entry.number, self.epoch, first, self.start)
+        self.contributions.begin(entry.number, self.roster_epoch, first, self.start)
         self.begin(first)
 
     @safeguard("counted-before-the-start:first")
@@ -258,7 +260,7 @@ class Member:
         self._settle_closed()
         self.copy_sender.released(closed)
         self._copy_store.released(self.job, self.manifest.incarnation, closed)
-        self._trees.release(closed, self.epoch)
+        self._trees.release(closed, self.roster_epoch)
         self._freed()
         self._go_on_by_next_number()
         self._catch_up()

@@ -2,8 +2,8 @@
 
 Owns the parts on their way to a master. Merges and closes nothing.
 
-Invariants: a part is kept until the master has acknowledged it, or a new epoch collects everything again; at
-most `HELD_PARTS_MAX` parts of one tree are kept, and what had to be dropped is collected again.
+Invariants: a part is kept until the master has acknowledged it, or a new roster epoch collects everything
+again; at most `HELD_PARTS_MAX` parts of one tree are kept, and what had to be dropped is collected again.
 
 Paper: ELF 2.3 ("for partitioning functions like WordCount, we build m aggregation trees").
 """
@@ -35,6 +35,7 @@ class _Tree:
     partition: int = 0
     master: Contact | None = None
     epoch: int = -1
+    roster_epoch: int = -1
     parts: OrderedDict[int, tuple[Segment, bytes]] = field(default_factory=OrderedDict)
     nbytes: int = 0
     seq: int = 0
@@ -94,17 +95,17 @@ class Roots:
         if message.epoch > tree.epoch:
             tree.job, tree.partition = message.job, message.partition
             tree.master, tree.epoch = message.master, message.epoch
-            self._forget_below(tree, message.epoch)
+            self._begin(tree, message.roster_epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
-        self._context.emit(Release(key, message.closed, message.epoch))
+        self._context.emit(Release(key, message.closed, message.roster_epoch))
 
-    def follow(self, job: bytes, master: Contact, epoch: int) -> None:
+    def follow(self, job: bytes, master: Contact, epoch: int, roster_epoch: int) -> None:
         """This agent is the root of a job's own tree, but another leads the job."""
         tree = self._of(job)
         if epoch > tree.epoch:
             tree.job, tree.partition, tree.master, tree.epoch = job, 0, master, epoch
-            self._forget_below(tree, epoch)
+            self._begin(tree, roster_epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
 
@@ -118,7 +119,7 @@ class Roots:
             tree.nbytes -= len(part[1])
         if tree.lost is not None and not tree.parts and key in self._context.roots:
             start, stop, attempt = tree.lost
-            self._context.emit(Recollect(key, start, stop, attempt + 1, tree.epoch))
+            self._context.emit(Recollect(key, start, stop, attempt + 1, tree.roster_epoch))
             tree.lost = None
 
     def on_tree_order(self, message: TreeOrder) -> None:
@@ -128,9 +129,10 @@ class Roots:
         if tree is None or message.epoch < tree.epoch or key not in self._context.roots:
             return
         if message.recollect:
-            self._context.emit(Recollect(key, message.start, message.stop, message.attempt, message.epoch))
+            about = (message.start, message.stop, message.attempt, message.roster_epoch)
+            self._context.emit(Recollect(key, *about))
         else:
-            self._context.emit(Hasten(key, message.stop, message.epoch))
+            self._context.emit(Hasten(key, message.stop, message.roster_epoch))
 
     def lost(self, key: bytes) -> None:
         """Another agent is the root now; what is on its way is collected there again."""
@@ -144,9 +146,10 @@ class Roots:
         return tree
 
     @staticmethod
-    def _forget_below(tree: _Tree, epoch: int) -> None:
+    def _begin(tree: _Tree, roster_epoch: int) -> None:
+        tree.roster_epoch = roster_epoch
         for seq, (segment, payload) in list(tree.parts.items()):
-            if segment.epoch < epoch:
+            if segment.epoch < roster_epoch:
                 del tree.parts[seq]
                 tree.nbytes -= len(payload)
         tree.lost = None

@@ -35,6 +35,7 @@ class By(Enum):
     EACH = "EPOCH for each job of the message; outdated ones are removed"
     LEARNED = "as EPOCH, but the message is handled in any case"
     TERM = "the epoch of this agent's own term as the job's master"
+    ROSTER = "the roster epoch of this agent's own term as the job's master"
 
 
 class Fence(NamedTuple):
@@ -70,7 +71,7 @@ FENCES: dict[type[Message], Fence] = {
     ctl.Waiting: _fence(By.TERM, "job", "epoch"),
     ctl.Rate: _fence(By.TERM, "job", "epoch"),
     early.Early: _fence(By.TERM, "job", "epoch"),
-    parts.PartFault: _fence(By.TERM, "job", "epoch"),
-    parts.Part: _fence(By.TERM, "job", "segment.epoch"),
+    parts.PartFault: _fence(By.ROSTER, "job", "roster_epoch"),
+    parts.Part: _fence(By.ROSTER, "job", "segment.epoch"),
     safety.KeptCopy: _fence(By.TERM, "copy.job", "epoch"),
 }

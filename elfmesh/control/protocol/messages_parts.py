@@ -1,24 +1,35 @@
 """Messages between a master and the roots of its job's trees.
 
-A job has one tree per partition. The master may be the root of none of them.
+A job has one tree per partition. The master may be the root of none of them. Orders carry the epoch, which
+fences them (D-5), and the roster epoch, which fences the contributions in the tree.
 
 Paper: ELF 2.3, 3; partitions: the paper's WordCount.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
 
 
 class PartRoot(Message, frozen=True, tag="ctl.part_root"):
-    """Master to the root of a partition's tree, routed: send the collected segments to the master."""
+    """Master to the root of a partition's tree, routed: send the collected segments to the master.
+
+    `stated_roster_epoch` is absent if it is the epoch. Earlier releases ignore it.
+    """
 
     job: Id
     partition: Count
     master: Contact
     epoch: Count
     closed: Index
+    stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+
+    @property
+    def roster_epoch(self) -> int:
+        return self.stated_roster_epoch or self.epoch
 
 
 class Part(Caused, frozen=True, tag="ctl.part"):
@@ -35,7 +46,7 @@ class PartFault(Message, frozen=True, tag="ctl.part_fault"):
 
     job: Id
     partition: Count
-    epoch: Count
+    roster_epoch: Count = msgspec.field(name="epoch")
     start: Index
     stop: Index
     coverage: bytes
@@ -51,7 +62,10 @@ class PartAck(Message, frozen=True, tag="ctl.part_ack"):
 
 
 class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
-    """Master to the root of a partition's tree: collect [start, stop) again, or do not wait for it."""
+    """Master to the root of a partition's tree: collect [start, stop) again, or do not wait for it.
+
+    `stated_roster_epoch` is absent if it is the epoch. Earlier releases ignore it.
+    """
 
     job: Id
     partition: Count
@@ -60,6 +74,11 @@ class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
     stop: Index
     attempt: Count
     recollect: bool
+    stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+
+    @property
+    def roster_epoch(self) -> int:
+        return self.stated_roster_epoch or self.epoch
 
 
 MESSAGES: tuple[type[Message], ...] = (PartRoot, Part, PartFault, PartAck, TreeOrder)

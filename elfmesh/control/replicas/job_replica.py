@@ -36,7 +36,8 @@ class JobReplica:
         later `roster`, it is taken from terms of an earlier epoch, too; epoch and master stay.
         """
         if self.terms.version < roster <= terms.version and terms.epoch < self.terms.epoch:
-            terms = replace(terms, epoch=self.terms.epoch, master=self.terms.master)
+            known, stated = self.terms, self.terms.stated_roster_epoch
+            terms = replace(terms, epoch=known.epoch, master=known.master, stated_roster_epoch=stated)
         if (terms.epoch, terms.version) >= (self.terms.epoch, self.terms.version) and terms != self.terms:
             self.terms = terms
             self.persist()

@@ -13,7 +13,7 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol.fences import FENCES, By
 from elfmesh.control.protocol.messages_early import Early
-from elfmesh.control.protocol.messages_parts import Part, PartAck, PartRoot, TreeOrder
+from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Surrender, Verify
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
 from elfmesh.control.protocol.messages_versions import Rehearse
@@ -23,12 +23,14 @@ from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS, A, B
 
 KNOWN = 5
+ROSTER = 3
 OTHER_JOB = b"o" * 20
 
 
 @dataclass
 class Term:
     epoch: int = KNOWN
+    roster_epoch: int = ROSTER
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Led:
 
 @dataclass
 class Epochs:
-    """A leadership that has seen epoch `KNOWN` of every job, and leads `JOB` in it."""
+    """A leadership that has seen epoch `KNOWN` of every job, and leads `JOB` in it, in an older roster epoch."""
 
     masters: dict[bytes, Led] = field(default_factory=lambda: {JOB: Led()})
     notified: list[Contact | None] = field(default_factory=list)
@@ -88,20 +90,26 @@ def by_term(epoch: int) -> list[Message]:
         ctl.RosterAck(JOB, epoch, 1, 0),
         ctl.Waiting(JOB, epoch, 0, 7),
         ctl.Rate(JOB, epoch, 0, 1.0),
-        Part(JOB, 0, 1, Segment(epoch, 0, 1, 2, b"\1")),
         KeptCopy(epoch, copy),
         Early(JOB, "i", epoch, 1, 0, 0, 1, 7),
     ]
 
 
+def by_roster(roster_epoch: int) -> list[Message]:
+    """Messages of roots to the master of a roster epoch."""
+    return [
+        Part(JOB, 0, 1, Segment(roster_epoch, 0, 1, 2, b"\1")),
+        PartFault(JOB, 0, roster_epoch, 1, 2, b"\1", "it is torn"),
+    ]
+
+
 def test_the_tables_of_this_test_have_every_fence() -> None:
-    """But for the fault of a part, which has the same fields as its neighbours in the table."""
     epochs = {type(message) for message, _ in by_epoch(1)}
     assert epochs == {kind for kind, fence in FENCES.items() if fence.by is By.EPOCH}
     terms = {type(message) for message in by_term(1)}
-    assert {kind.__name__ for kind, fence in FENCES.items() if fence.by is By.TERM and kind not in terms} == {
-        "PartFault"
-    }
+    assert terms == {kind for kind, fence in FENCES.items() if fence.by is By.TERM}
+    rosters = {type(message) for message in by_roster(1)}
+    assert rosters == {kind for kind, fence in FENCES.items() if fence.by is By.ROSTER}
 
 
 @pytest.mark.parametrize("place", range(len(by_epoch(0))))
@@ -129,6 +137,18 @@ def test_a_message_to_a_master_passes_in_its_own_epoch_alone(place: int) -> None
     assert rig.passes(message) is None, "this agent does not lead the job"
     assert rig.context.stats["control.fenced"] == 3
     assert rig.epochs.asked == [], "no epoch is learned from it"
+
+
+@pytest.mark.parametrize("place", range(len(by_roster(0))))
+def test_contributions_pass_in_the_roster_epoch_of_the_master_whatever_its_epoch(place: int) -> None:
+    rig = Rig()
+    for refused in (ROSTER - 1, ROSTER + 1, KNOWN):
+        assert rig.passes(by_roster(refused)[place]) is None
+    message = by_roster(ROSTER)[place]
+    assert rig.passes(message) is message
+    rig.epochs.masters.clear()
+    assert rig.passes(message) is None, "this agent does not lead the job"
+    assert rig.context.stats["control.fenced"] == 4
 
 
 def test_an_answer_about_a_job_teaches_its_epoch_and_is_handled_in_any_case() -> None:

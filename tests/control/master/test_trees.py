@@ -15,8 +15,9 @@ from tests.control.master.stub_term import StubTerm, entry, other
 from tests.control.register.support import JOB, MANIFEST, TERMS
 
 
-def started(*, rooted: bool = True, partitions: int = 2) -> tuple[StubTerm, JobTrees]:
-    term = StubTerm(began=replace(TERMS, manifest=replace(MANIFEST, partitions=partitions), closed=4))
+def started(*, rooted: bool = True, partitions: int = 2, **changes: int) -> tuple[StubTerm, JobTrees]:
+    manifest = replace(MANIFEST, partitions=partitions)
+    term = StubTerm(began=replace(TERMS, manifest=manifest, closed=4, **changes))
     if rooted:
         term.context.roots[JOB] = None
     return term, JobTrees(term, Lacking(4))
@@ -45,6 +46,26 @@ def test_orders_go_to_the_own_tree_and_to_the_known_roots() -> None:
     assert term.take() == [
         (other(6), TreeOrder(JOB, 1, 1, 4, 6, 2, recollect=True)),
         (other(6), TreeOrder(JOB, 1, 1, FIRST, 6, 0, recollect=False)),
+    ]
+
+
+def test_orders_state_a_roster_epoch_that_is_not_the_epoch_and_trees_get_that() -> None:
+    term, trees = started(stated_roster_epoch=1, epoch=3)
+    trees.claim()
+    assert term.routed() == [
+        (ids.partition_tree(JOB, 1), PartRoot(JOB, 1, term.context.me, 3, 4, stated_roster_epoch=1))
+    ]
+    trees.root_is(1, other(6))
+    for partition in (0, 1):
+        trees.recollect(4, 6, partition, 2)
+    trees.hasten(6)
+    assert [each for each in term.context.out if isinstance(each, Hasten | Recollect)] == [
+        Recollect(JOB, 4, 6, 2, 1),
+        Hasten(JOB, 6, 1),
+    ]
+    assert term.take() == [
+        (other(6), TreeOrder(JOB, 1, 3, 4, 6, 2, recollect=True, stated_roster_epoch=1)),
+        (other(6), TreeOrder(JOB, 1, 3, FIRST, 6, 0, recollect=False, stated_roster_epoch=1)),
     ]
 
 

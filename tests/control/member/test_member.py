@@ -163,6 +163,21 @@ def test_a_new_master_gets_everything_that_is_open_again() -> None:
     assert rig.member.master == B
 
 
+def test_a_new_master_of_the_same_roster_epoch_gets_nothing_again() -> None:
+    rig = Rig()
+    rig.roster(1)
+    rig.seal(0, 2)
+    assert rig.up() == [(1, NUMBER, 0, 2)]
+    assert rig.roster(2, epoch=4, stated_roster_epoch=1, master=B) == RosterAck(JOB, 4, 2, NUMBER)
+    assert rig.up() == []
+    rig.seal(2, 3)
+    assert rig.up() == [(1, NUMBER, 2, 3)]
+    rig.member.on_watermark(Mark(JOB, "i", 4, 2, 2, FIRST))
+    assert [each for each in rig.out() if isinstance(each, Release)] == [Release(JOB, 2, 1)]
+    rig.roster(3, epoch=5, stated_roster_epoch=5, master=A)
+    assert rig.up() == [(5, NUMBER, 2, 3)]
+
+
 def test_a_member_with_another_number_contributes_again_from_where_that_begins() -> None:
     rig = Rig()
     rig.roster()

@@ -132,12 +132,12 @@ def test_the_root_of_a_jobs_own_tree_follows_its_master() -> None:
     rig = Rig(with_master=False)
     rig.context.roots[JOB] = None
     for master, epoch in ((A, 1), (B, 1)):
-        rig.roots.follow(JOB, master, epoch)
+        rig.roots.follow(JOB, master, epoch, epoch)
     rig.roots.collected(Collected(JOB, segment(7), (b"x",)))
     assert rig.out() == [Send(A, Part(JOB, 0, 1, segment(7)), b"x", BULK_LANE)]
     rig.roots.collected(Collected(JOB, segment(8, epoch=3), (b"x",)))
     rig.out()
-    rig.roots.follow(JOB, B, 3)
+    rig.roots.follow(JOB, B, 3, 3)
     assert rig.out() == [Send(B, Part(JOB, 0, 2, segment(8, epoch=3)), b"x", BULK_LANE)]
 
 
@@ -221,10 +221,10 @@ def test_the_master_learns_whose_contributions_cannot_be_merged() -> None:
 def test_a_root_knows_the_trees_that_were_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "TREES_MAX", 2)
     rig = Rig()
-    rig.roots.follow(b"1" * 20, B, 1)
+    rig.roots.follow(b"1" * 20, B, 1, 1)
     assert rig.collect(7) == [part(1, 7)]
-    rig.roots.follow(b"2" * 20, B, 1)
+    rig.roots.follow(b"2" * 20, B, 1, 1)
     assert rig.collect(8) == [part(2, 8)]
     for number in (3, 4):
-        rig.roots.follow(bytes([number]) * 20, B, 1)
+        rig.roots.follow(bytes([number]) * 20, B, 1, 1)
     assert rig.collect(9) == [], "its master is forgotten"
