@@ -138,7 +138,7 @@ class Dispatcher:
             ctl.Withdraw: self._on_withdraw,
             parts.PartRoot: lambda sender, message, payload: self._roots.on_part_root(message),
             parts.TreeOrder: lambda sender, message, payload: self._roots.on_tree_order(message),
-            parts.PartAck: lambda sender, message, payload: self._roots.on_part_ack(message),
+            parts.PartAck: lambda sender, message, payload: self._roots.on_part_ack(sender, message),
             safety.Verify: self._on_verify,
             ctl.Running: lambda sender, message, payload: member_host.on_running(message),
             succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),

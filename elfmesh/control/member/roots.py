@@ -1,16 +1,21 @@
-"""Roots of trees whose master is another agent: pass on what is collected, until it is acknowledged.
+"""Roots of trees whose master is another agent: pass on what is collected, and hold it until it is closed.
 
-Owns the parts on their way to a master. Merges and closes nothing.
+Owns the parts of these trees, their consumers, and what each consumer lacks. Merges and closes nothing.
 
-Invariants: a part is kept until the master has acknowledged it, or a new roster epoch collects everything
-again; at most `HELD_PARTS_MAX` parts of one tree are kept, and what had to be dropped is collected again.
+Invariants: a root sends a part to each consumer until that has acknowledged it. An acknowledgement frees
+nothing, because a consumer that comes later has to get everything that is not closed. A part is dropped when
+its intervals are closed, or when a new roster epoch collects everything again. At most `HELD_PARTS_MAX` parts
+of one tree are held: without room, the oldest parts that no consumer lacks are dropped first, and then new
+ones, which are collected again.
 
-Paper: ELF 2.3 ("for partitioning functions like WordCount, we build m aggregation trees").
+Paper: ELF 2.3 ("for partitioning functions like WordCount, we build m aggregation trees"); "Replicated
+processing over wide areas" II-B (a stage buffers its output for all replicas of the next one).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elfmesh import ids
@@ -18,13 +23,22 @@ from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release
-from elfmesh.srt.messages import Segment
+from elfmesh.srt.messages import FIRST, Segment
 
 AGAIN_S = 1.0
 HELD_PARTS_MAX = 512
 HELD_BYTES_MAX = 64 << 20
 TREES_MAX = 10_000
 BULK_LANE = 3
+REPEATED_MAX = 16
+
+
+@dataclass(slots=True)
+class _Consumer:
+    """An agent that gets the parts of a tree, and the numbers of those that it has not acknowledged."""
+
+    contact: Contact
+    lacks: dict[int, None]
 
 
 @dataclass(slots=True)
@@ -36,11 +50,38 @@ class _Tree:
     master: Contact | None = None
     epoch: int = -1
     roster_epoch: int = -1
+    consumers: dict[bytes, _Consumer] = field(default_factory=dict)
     parts: OrderedDict[int, tuple[Segment, bytes]] = field(default_factory=OrderedDict)
     nbytes: int = 0
     seq: int = 0
+    closed: int = FIRST
     lost: tuple[int, int, int] | None = None
     repeating: bool = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a part is still on its way."""
+        return any(each.lacks for each in self.consumers.values()) if self.consumers else bool(self.parts)
+
+    def is_lacked(self, seq: int) -> bool:
+        return not self.consumers or any(seq in each.lacks for each in self.consumers.values())
+
+    def drop(self, seq: int) -> None:
+        _, payload = self.parts.pop(seq)
+        self.nbytes -= len(payload)
+        for consumer in self.consumers.values():
+            consumer.lacks.pop(seq, None)
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether a part can be held, if necessary instead of the oldest that no consumer lacks."""
+        for seq in [seq for seq in self.parts if not self.is_lacked(seq)] if self._is_full(nbytes) else ():
+            self.drop(seq)
+            if not self._is_full(nbytes):
+                break
+        return not self._is_full(nbytes)
+
+    def _is_full(self, nbytes: int) -> bool:
+        return len(self.parts) >= HELD_PARTS_MAX or self.nbytes + nbytes > HELD_BYTES_MAX
 
 
 class Roots:
@@ -54,7 +95,7 @@ class Roots:
         """A merged part has arrived at the top of its tree."""
         tree = self._of(event.tree)
         payload = b"".join(event.payloads)
-        if len(tree.parts) >= HELD_PARTS_MAX or tree.nbytes + len(payload) > HELD_BYTES_MAX:
+        if not tree.has_room(len(payload)):
             segment = event.segment
             start, stop, attempt = tree.lost or (segment.start, segment.stop, segment.attempt)
             tree.lost = (
@@ -67,7 +108,9 @@ class Roots:
         tree.seq += 1
         tree.parts[tree.seq] = (event.segment, payload)
         tree.nbytes += len(payload)
-        self._send(tree, tree.seq)
+        for consumer in tree.consumers.values():
+            consumer.lacks[tree.seq] = None
+            self._send(tree, consumer, tree.seq)
         self._repeat_later(tree)
 
     def dropped(self, event: PartsDropped) -> None:
@@ -92,32 +135,52 @@ class Roots:
         if message.epoch < tree.epoch:
             self._context.stats["control.fenced"] += 1
             return
-        if message.epoch > tree.epoch:
+        is_new = message.epoch > tree.epoch
+        if is_new:
             tree.job, tree.partition = message.job, message.partition
-            tree.master, tree.epoch = message.master, message.epoch
-            self._begin(tree, message.roster_epoch)
-            for seq in tree.parts:
-                self._send(tree, seq)
+            self._begin(tree, message.master, message.epoch, message.roster_epoch)
+        if message.closed > tree.closed:
+            tree.closed = message.closed
+            for seq in [seq for seq, (segment, _) in tree.parts.items() if segment.stop <= message.closed]:
+                tree.drop(seq)
+        if is_new:
+            self.serve(key, (message.master,))
         self._context.emit(Release(key, message.closed, message.roster_epoch))
+        self._collect_lost(key, tree)
 
     def follow(self, job: bytes, master: Contact, epoch: int, roster_epoch: int) -> None:
         """This agent is the root of a job's own tree, but another leads the job."""
         tree = self._of(job)
         if epoch > tree.epoch:
-            tree.job, tree.partition, tree.master, tree.epoch = job, 0, master, epoch
-            self._begin(tree, roster_epoch)
-            for seq in tree.parts:
-                self._send(tree, seq)
+            tree.job, tree.partition = job, 0
+            self._begin(tree, master, epoch, roster_epoch)
+            self.serve(job, (master,))
 
-    def on_part_ack(self, message: PartAck) -> None:
+    def serve(self, key: bytes, consumers: Iterable[Contact]) -> None:
+        """These agents get the parts of a tree from now on; a new one gets all parts that are held."""
+        tree = self._of(key)
+        before, tree.consumers = tree.consumers, {}
+        for contact in consumers:
+            known = before.get(contact.id)
+            lacks = dict.fromkeys(tree.parts) if known is None else known.lacks
+            tree.consumers[contact.id] = _Consumer(contact, lacks)
+            for seq in lacks if known is None else ():
+                self._send(tree, tree.consumers[contact.id], seq)
+        if tree.is_behind:
+            self._repeat_later(tree)
+
+    def on_part_ack(self, sender: Contact, message: PartAck) -> None:
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)
-        if tree is None:
+        consumer = None if tree is None else tree.consumers.get(sender.id)
+        if tree is None or consumer is None:
             return
-        part = tree.parts.pop(message.seq, None)
-        if part is not None:
-            tree.nbytes -= len(part[1])
-        if tree.lost is not None and not tree.parts and key in self._context.roots:
+        consumer.lacks.pop(message.seq, None)
+        self._collect_lost(key, tree)
+
+    def _collect_lost(self, key: bytes, tree: _Tree) -> None:
+        """Collect the dropped parts again as soon as all others have arrived."""
+        if tree.lost is not None and not tree.is_behind and key in self._context.roots:
             start, stop, attempt = tree.lost
             self._context.emit(Recollect(key, start, stop, attempt + 1, tree.roster_epoch))
             tree.lost = None
@@ -146,19 +209,18 @@ class Roots:
         return tree
 
     @staticmethod
-    def _begin(tree: _Tree, roster_epoch: int) -> None:
-        tree.roster_epoch = roster_epoch
-        for seq, (segment, payload) in list(tree.parts.items()):
-            if segment.epoch < roster_epoch:
-                del tree.parts[seq]
-                tree.nbytes -= len(payload)
-        tree.lost = None
+    def _begin(tree: _Tree, master: Contact, epoch: int, roster_epoch: int) -> None:
+        tree.master, tree.epoch = master, epoch
+        if roster_epoch > tree.roster_epoch:
+            tree.roster_epoch, tree.closed, tree.lost = roster_epoch, FIRST, None
+            for seq in [seq for seq, (segment, _) in tree.parts.items() if segment.epoch < roster_epoch]:
+                tree.drop(seq)
+        tree.consumers.clear()  # the agent that leads again may have lost what it had acknowledged
 
-    def _send(self, tree: _Tree, seq: int) -> None:
-        if tree.master is not None:
-            segment, payload = tree.parts[seq]
-            part = Part(tree.job, tree.partition, seq, segment)
-            self._context.send(tree.master, part, payload, lane=BULK_LANE)
+    def _send(self, tree: _Tree, consumer: _Consumer, seq: int) -> None:
+        segment, payload = tree.parts[seq]
+        part = Part(tree.job, tree.partition, seq, segment)
+        self._context.send(consumer.contact, part, payload, lane=BULK_LANE)
 
     def _repeat_later(self, tree: _Tree) -> None:
         if not tree.repeating:
@@ -167,7 +229,8 @@ class Roots:
 
     def _repeat(self, tree: _Tree) -> None:
         tree.repeating = False
-        for seq in list(tree.parts)[:16]:
-            self._send(tree, seq)
-        if tree.parts:
+        for consumer in tree.consumers.values():
+            for seq in list(consumer.lacks)[:REPEATED_MAX]:
+                self._send(tree, consumer, seq)
+        if tree.is_behind:
             self._repeat_later(tree)

@@ -1,7 +1,8 @@
-"""The root of a tree passes what it collects on to the master of the job until the master has it."""
+"""The root of a tree passes what it collects on to its consumers, and holds it until it is closed."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from elfmesh import ids
@@ -13,11 +14,12 @@ from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release
 from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.contexts import new_context
-from tests.control.register.support import JOB, A, B, run
+from tests.control.register.support import JOB, STRANGER, A, B, run
 
 PARTITION = 2
 TREE = ids.partition_tree(JOB, PARTITION)
 JITTER = 1.25
+CLOSED = -40
 
 
 def segment(start: int, epoch: int = 1, attempt: int = 0, size: int = 1) -> Segment:
@@ -34,8 +36,11 @@ class Rig:
         if with_master:
             self.lead(A, 1)
 
-    def lead(self, master: Contact, epoch: int) -> list[Effect]:
-        self.roots.on_part_root(PartRoot(JOB, PARTITION, master, epoch, 40))
+    def lead(
+        self, master: Contact, epoch: int, roster_epoch: int | None = None, closed: int = CLOSED
+    ) -> list[Effect]:
+        stated = msgspec.UNSET if roster_epoch is None else roster_epoch
+        self.roots.on_part_root(PartRoot(JOB, PARTITION, master, epoch, closed, stated))
         return self.out()
 
     def collect(self, start: int, *, epoch: int = 1, attempt: int = 0, payload: bytes = b"x") -> list[Effect]:
@@ -52,9 +57,9 @@ class Rig:
         sent = [effect.message for effect in self.out() if isinstance(effect, Send)]
         return [message.seq for message in sent if isinstance(message, Part)]
 
-    def acknowledge(self, *seqs: int) -> list[Effect]:
+    def acknowledge(self, *seqs: int, by: Contact = A) -> list[Effect]:
         for seq in seqs:
-            self.roots.on_part_ack(PartAck(JOB, PARTITION, seq))
+            self.roots.on_part_ack(by, PartAck(JOB, PARTITION, seq))
         return self.out()
 
 
@@ -100,7 +105,7 @@ def test_a_root_that_knows_no_master_waits_for_one() -> None:
     rig = Rig(with_master=False)
     assert rig.collect(7) == []
     assert rig.wait(5.0) == []
-    assert rig.lead(A, 1) == [part(1, 7), Release(TREE, 40, 1)]
+    assert rig.lead(A, 1) == [part(1, 7), Release(TREE, CLOSED, 1)]
 
 
 def test_a_master_of_an_earlier_epoch_is_refused() -> None:
@@ -114,8 +119,8 @@ def test_a_master_of_an_earlier_epoch_is_refused() -> None:
 def test_a_master_that_speaks_again_only_has_closed_intervals_released() -> None:
     rig = Rig()
     rig.collect(7)
-    assert rig.lead(A, 1) == [Release(TREE, 40, 1)]
-    assert rig.lead(B, 1) == [Release(TREE, 40, 1)], "an epoch has one master"
+    assert rig.lead(A, 1) == [Release(TREE, CLOSED, 1)]
+    assert rig.lead(B, 1) == [Release(TREE, CLOSED, 1)], "an epoch has one master"
     assert rig.collect(8) == [part(2, 8)]
 
 
@@ -123,9 +128,69 @@ def test_a_new_master_gets_the_parts_of_its_epoch_and_the_older_ones_are_dropped
     rig = Rig()
     rig.collect(7)
     rig.collect(8, epoch=2)
-    assert rig.lead(B, 2) == [part(2, 8, B, 2), Release(TREE, 40, 2)]
+    assert rig.lead(B, 2) == [part(2, 8, B, 2), Release(TREE, CLOSED, 2)]
+    rig.acknowledge(2, by=B)
+    assert rig.wait(100.0) == []
+
+
+def test_a_new_master_of_the_same_roster_epoch_gets_everything_that_is_not_closed() -> None:
+    rig = Rig()
+    for start in (7, 8, 9):
+        rig.collect(start)
+    rig.acknowledge(1, 2)
+    assert rig.lead(A, 1, closed=8) == [Release(TREE, 8, 1)]
+    assert rig.lead(B, 2, 1, closed=8) == [part(2, 8, B), part(3, 9, B), Release(TREE, 8, 1)]
+    assert rig.wait(JITTER * AGAIN_S) == [2, 3]
+    rig.acknowledge(2, 3, by=B)
+    assert rig.wait(100.0) == []
+
+
+def test_a_part_that_the_master_before_has_acknowledged_reaches_the_master_that_it_is_for() -> None:
+    """A master acknowledges a part before its fence refuses it."""
+    rig = Rig()
+    rig.collect(7, epoch=2)
+    rig.acknowledge(1)
+    assert rig.lead(B, 2) == [part(1, 7, B, 2), Release(TREE, CLOSED, 2)]
+
+
+def test_each_consumer_gets_each_part_until_it_has_it_whatever_the_others_have() -> None:
+    rig = Rig()
+    rig.collect(7)
+    rig.acknowledge(1)
+    rig.roots.serve(TREE, (A, B))
+    assert rig.out() == [part(1, 7, B)], "a consumer that comes later gets what the others have"
+    assert rig.collect(8) == [part(2, 8), part(2, 8, B)]
+    rig.acknowledge(1, 2, by=B)
+    rig.acknowledge(2, by=STRANGER)
+    assert rig.wait(JITTER * AGAIN_S) == [2], "A lacks it"
     rig.acknowledge(2)
     assert rig.wait(100.0) == []
+    rig.roots.serve(TREE, (B,))
+    assert rig.out() == []
+    assert rig.collect(9) == [part(3, 9, B)]
+
+
+def test_closed_parts_are_dropped_though_a_consumer_lacks_them() -> None:
+    rig = Rig()
+    for start in (7, 8):
+        rig.collect(start)
+    rig.lead(A, 1, closed=8)
+    assert rig.wait(JITTER * AGAIN_S) == [2]
+    rig.lead(A, 1, closed=7)
+    rig.roots.serve(TREE, (B,))
+    assert rig.out() == [part(2, 8, B)]
+
+
+def test_without_room_the_oldest_parts_that_no_consumer_lacks_are_dropped() -> None:
+    rig = Rig()
+    for start in range(HELD_PARTS_MAX):
+        rig.collect(start)
+    rig.acknowledge(2, 3)
+    assert rig.collect(HELD_PARTS_MAX) == [part(HELD_PARTS_MAX + 1, HELD_PARTS_MAX)]
+    rig.roots.serve(TREE, (B,))
+    sent = [effect.message for effect in rig.out() if isinstance(effect, Send)]
+    assert [message.seq for message in sent[:3] if isinstance(message, Part)] == [1, 3, 4]
+    assert rig.context.stats["control.parts_dropped"] == 0
 
 
 def test_the_root_of_a_jobs_own_tree_follows_its_master() -> None:
@@ -175,7 +240,7 @@ def test_what_was_dropped_in_an_earlier_epoch_is_not_collected_again() -> None:
         rig.collect(start)
     rig.lead(B, 2)
     rig.collect(0, epoch=2)
-    assert rig.acknowledge(HELD_PARTS_MAX + 1) == []
+    assert rig.acknowledge(HELD_PARTS_MAX + 1, by=B) == []
 
 
 def test_an_agent_that_is_not_the_root_any_more_collects_nothing_again() -> None:
