@@ -199,13 +199,21 @@ class Roots:
 
     def lost(self, key: bytes) -> None:
         """Another agent is the root now; what is on its way is collected there again."""
-        self._trees.pop(key, None)
+        tree = self._trees.pop(key, None)
+        if tree is not None:
+            self._forget(tree)
+
+    @staticmethod
+    def _forget(tree: _Tree) -> None:
+        """Send nothing of a tree any more: no acknowledgement would find it."""
+        tree.parts.clear()
+        tree.consumers.clear()
 
     def _of(self, key: bytes) -> _Tree:
         tree = self._trees.setdefault(key, _Tree())
         self._trees.move_to_end(key)
         while len(self._trees) > TREES_MAX:
-            self._trees.popitem(last=False)
+            self._forget(self._trees.popitem(last=False)[1])
         return tree
 
     @staticmethod

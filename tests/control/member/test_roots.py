@@ -257,6 +257,7 @@ def test_a_root_that_another_agent_has_replaced_forgets_what_is_on_its_way() -> 
     rig.collect(7)
     rig.roots.lost(TREE)
     assert rig.acknowledge(1) == []
+    assert rig.wait(100.0) == [], "they were repeated for ever"
     rig.lead(A, 1)
     assert rig.collect(8) == [part(1, 8)]
 
@@ -293,3 +294,4 @@ def test_a_root_knows_the_trees_that_were_used_last(monkeypatch: pytest.MonkeyPa
     for number in (3, 4):
         rig.roots.follow(bytes([number]) * 20, B, 1, 1)
     assert rig.collect(9) == [], "its master is forgotten"
+    assert rig.wait(100.0) == []
