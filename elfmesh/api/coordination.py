@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from elfmesh.api.annotation_files import parse_document
 from elfmesh.api.dataflow_files import Trial, read_files
-from elfmesh.api.fleet_dataflow import fleet_dataflow, fleet_texts
+from elfmesh.api.fleet_dataflow import attached_programs, fleet_dataflow, fleet_texts
 from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
@@ -79,18 +79,25 @@ def load_all(
     return _graphs(files.documents, variants or {})
 
 
-def load_fleet(api: str | None = None) -> dict[str, Graph]:
-    """Read the texts of all jobs that a fleet runs as one dataflow, under the name "".
+def load_fleet(api: str | None = None, *paths: str) -> dict[str, Graph]:
+    """Read the texts of all jobs and topics that a fleet runs as one dataflow, under the name "".
 
     Args:
+        paths: programs (Python) and configurations (their sinks), which belong to the fleet.
         api: HOST:PORT of an agent; default: ELF_API, then 127.0.0.1:7401.
 
     Raises:
         Unreachable: no agent answers.
+        UsageError: a path is an ELF-QL text or an annotation file.
     """
     from elfmesh.api.client.client import Client
 
-    return {"": fleet_dataflow(fleet_texts(Client(api)))}
+    files, client = read_files(paths), Client(api)
+    if files.statements or files.documents:
+        hint = "Name programs and agent.toml; the fleet has the texts."
+        raise UsageError("a text or an annotation file beside --fleet", hint=hint)
+    texts, attached = fleet_texts(client), attached_programs(client)
+    return {"": fleet_dataflow(texts, files.programs, files.sinks, attached)}
 
 
 def lint(*paths: str, trial: Trial | None = None) -> list[LintFinding]:

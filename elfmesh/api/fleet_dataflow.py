@@ -1,15 +1,20 @@
-"""The dataflow of the jobs that a fleet runs, from their texts."""
+"""The dataflow of the jobs and topics that a fleet runs, from their texts, with the programs of files.
+
+A fleet knows the names of the programs that are attached, and not what their callbacks do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elfmesh.api.fleet_jobs import ask_all, job_rows
+from elfmesh.control.coordination.declared import DeclaredProgram
 from elfmesh.control.coordination.graph import Graph
+from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.statements import dataflow, shown
-from elfmesh.control.jobs.graph import job_graph
+from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 
@@ -19,8 +24,15 @@ if TYPE_CHECKING:
 LOST = "no agent answers with its text"
 
 
-def fleet_dataflow(texts: Mapping[str, str | None]) -> Graph:
+def fleet_dataflow(
+    texts: Mapping[str, str | None],
+    programs: Sequence[DeclaredProgram] = (),
+    sinks: Sequence[JobSink] = (),
+    attached: Iterable[str] = (),
+) -> Graph:
     """Return the dataflow of jobs by their names; a job whose text is None or cannot be read is a note.
+
+    An attached program that is not among the programs is a note as well.
 
     Cost: 1 to 2 ms for each text that this process has not parsed before.
     """
@@ -33,8 +45,20 @@ def fleet_dataflow(texts: Mapping[str, str | None]) -> Graph:
             statements.append(parse(text, source=shown(name)))
         except QueryError as error:
             notes.append(f"job {shown(name)} is left out: {error.message}")
-    graph = dataflow(job_graph(statements))
+    known = {each.name for each in programs}
+    notes += [
+        f"program {shown(name)} is left out: the fleet does not know its paths; name its file after --fleet"
+        for name in dict.fromkeys(attached)
+        if name not in known
+    ]
+    graph = with_programs(dataflow(job_graph(statements, sinks)), programs)
     return replace(graph, notes=(*graph.notes, *notes))
+
+
+def attached_programs(client: Client) -> list[str]:
+    """Ask an agent for the names of the programs beside all agents. Raises as `fleet_texts`."""
+    rows = [each for agent in client.get("agents") for each in agent.get("programs") or ()]
+    return sorted({str(each["program"]) for each in rows})
 
 
 def fleet_texts(client: Client) -> dict[str, str | None]:

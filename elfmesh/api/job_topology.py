@@ -35,7 +35,7 @@ def job_topology(agents: Sequence[Mapping[str, Any]], job: Mapping[str, Any], la
     """
     plan = read_plan(str(job["text"]))
     members = [each for each in job["roster"]["agents"] if not each["dead"]]
-    if plan.reads or not members:
+    if plan.has_no_members or not members:
         hint = f"Plan for {', '.join(plan.jobs)}." if plan.reads else ""
         raise DataError("the job has no members on agents", where=str(job["job"]), hint=hint)
     domain_values(agents, label)

@@ -34,6 +34,7 @@ from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_early import Early
+from elfmesh.control.protocol.messages_order import Ordered, OrderPosts
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.requests import WAITS, Requests
@@ -153,6 +154,7 @@ class Dispatcher:
             ctl.Waiting: lambda sender, message, payload: term(message).members.on_waiting(message),
             ctl.Rate: self._on_rate,
             Early: lambda sender, message, payload: term(message).early.on_early(sender, message, payload),
+            OrderPosts: self._on_order,
             parts.PartFault: self._on_part_fault,
             parts.Part: self._on_part,
             ctl.Report: self._on_report,
@@ -175,6 +177,7 @@ class Dispatcher:
             succession.Fetch: lambda sender, message, payload: on_fetch(self._context, sender, message),
             succession.Page: self._on_page,
             Departed: self._on_departed,
+            Ordered: self._member_host.post_senders.on_ordered,
             safety.Keep: self._on_keep,
             safety.Kept: self._on_kept,
             safety.Fates: self._on_outcomes,
@@ -306,6 +309,15 @@ class Dispatcher:
             done = self._leadership.is_over(job, incarnation)
         if done:
             self._context.send(message.voter, Resigned(job, incarnation))
+
+    def _on_order(self, sender: Contact, message: OrderPosts, payload: bytes) -> None:
+        master, job = self._masters.get(message.job), message.job
+        if master is not None and master.term.manifest.incarnation == message.incarnation:
+            if master.term.ordering is not None:
+                master.term.ordering.on_order(sender, message, payload)
+        elif master is not None or self._leadership.is_over(job, message.incarnation):
+            stop = ctl.Stop(job, message.incarnation, self._leadership.epoch(job))
+            self._context.send(sender, stop)
 
     def _on_enroll(self, sender: Contact, message: ctl.Enroll, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)

@@ -28,7 +28,7 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.rendezvous import Rendezvous
-from elfmesh.control.member import ledger, member_host
+from elfmesh.control.member import ledger, member_host, post_senders
 from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs import beside, topic_positions
@@ -42,6 +42,7 @@ from elfmesh.control.protocol.events import (
     LocalStreams,
     LogDamaged,
     LogRead,
+    PostsRead,
     ProgramAttached,
     ProgramGone,
     ProgramReported,
@@ -273,6 +274,8 @@ class Control:
             case EarlyReported():
                 if event.job in members:
                     members[event.job].early.reported(event)
+            case PostsRead():
+                self.member_host.post_senders.read(event)
             case WorkerReport():
                 if event.job in members:
                     members[event.job].report(event)
@@ -336,17 +339,22 @@ class Control:
         epochs: dict[bytes, int] = {}
         terms: list[Terms] = []
         kept: list[bytes] = []
+        others: dict[str, Callable[[bytes, bytes], None]] = {
+            "vote": self.leadership.registers.acceptors.restored,
+            acceptor.COUNT: lambda _, data: self.leadership.registers.acceptors.counted(data),
+            ledger.KIND: self.member_host.ledgers.__setitem__,
+            vote_counts.KIND: self.leadership.registers.counts.restored,
+            known_peers.KIND: self.leadership.first.known_peers.restored,
+            dead_agents.KIND: self.dead.restored,
+            post_senders.KIND: self.member_host.post_senders.restored,
+            beside.KIND: self.programs.restored,
+            topic_positions.KIND: self.programs.topics.restored,
+        }
         for kind, key, data in event.items:
             if kind == "epoch":
                 epochs[key] = int.from_bytes(data)
-            elif kind == "vote":
-                self.leadership.registers.acceptors.restored(key, data)
-            elif kind == acceptor.COUNT:
-                self.leadership.registers.acceptors.counted(data)
             elif kind == ended.KIND:
                 self.leadership.registers.acceptors.ended.restored(data)
-            elif kind == vote_counts.KIND:
-                self.leadership.registers.counts.restored(key, data)
             elif kind == lost_votes.KIND:
                 self.leadership.registers.acceptors.lost.restored(data)
             elif kind == "job":
@@ -359,20 +367,12 @@ class Control:
                     self.member_host.remember(message.terms)
             elif kind == member_host.KIND:
                 self.member_host.was_stopped(key, data.decode(errors="replace"))
-            elif kind == known_peers.KIND:
-                self.leadership.first.known_peers.restored(key, data)
-            elif kind == dead_agents.KIND:
-                self.dead.restored(key, data)
             elif kind == member_host.LEAVING:
                 self.member_host.was_leaving(lambda jobs: self.context.emit(Left()))
             elif kind == KIND:
                 kept.append(data)
-            elif kind == beside.KIND:
-                self.programs.restored(key, data)
-            elif kind == topic_positions.KIND:
-                self.programs.topics.restored(key, data)
-            elif kind == ledger.KIND:
-                self.member_host.ledgers[key] = data
+            elif kind in others:
+                others[kind](key, data)
         if known := self.leadership.first.known_peers.known():
             self.context.emit(Remember(known))
             self.context.after(SEEN_AGAIN_S, self._missed)

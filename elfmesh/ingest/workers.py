@@ -27,6 +27,7 @@ from elfmesh.ingest.authority.gate import AuthorityGate
 from elfmesh.ingest.frame_writer import FrameWriter
 from elfmesh.ingest.functions.of_job import has_functions
 from elfmesh.ingest.host import Executor
+from elfmesh.ingest.inputs.post_reader import PostReaders
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.multi_stream_reader import MultiStreamReader, together
 from elfmesh.ingest.ports import HELD_BYTES_MAX
@@ -35,6 +36,7 @@ from elfmesh.ingest.scheduling.job_isolation import JobIsolation
 from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.scheduling.task_queue import TaskQueue
 from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.sources.position import FilePosition
 from elfmesh.ingest.stream import Stream, guarded
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.describing import describe_job
@@ -102,6 +104,7 @@ class WorkerHost:
         self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
+        self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
         def ingest(
@@ -124,9 +127,7 @@ class WorkerHost:
             )
 
         self._new_ingest = ingest
-        self.ingests = {
-            each: ingest(each, config, open_reader(each, config)) for each, config in streams.items()
-        }
+        self.ingests = {name: ingest(name, one, open_reader(name, one)) for name, one in streams.items()}
         self._isolation = JobIsolation(
             self.ingests,
             streams,
@@ -159,6 +160,16 @@ class WorkerHost:
         if (known := self._jobs.get(job)) is not None:
             known.early_members = members
 
+    def read_posts(self, effect: ctl.ReadPosts) -> None:
+        self._posts.read(effect)
+
+    def stop_posts(self, job: bytes) -> None:
+        self._posts.stop(job)
+
+    def post_positions(self) -> list[tuple[FilePosition, ...]]:
+        """Return the positions before which no ordered topic needs posts."""
+        return self._posts.positions()
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         if not self._task_queue.busy(job):
             self._release(job, stop, received)
@@ -175,6 +186,7 @@ class WorkerHost:
             return
         self._closing = True
         self._task_queue.close()
+        self._posts.close()
         self._writer.stop_waiting()
         for ingest in self.ingests.values():
             ingest.close()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.api.fleet_dataflow import fleet_dataflow, fleet_texts
+from elfmesh.api.fleet_dataflow import attached_programs, fleet_dataflow, fleet_texts
 from elfmesh.control.coordination.analysis import analyse
+from elfmesh.control.coordination.declared import read_programs
 from elfmesh.errors import Unreachable
 
 TOP = "CREATE JOB shop.top EVERY '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n FROM log GROUP BY k"
@@ -34,6 +35,34 @@ def test_jobs_that_read_jobs_inherit_their_labels() -> None:
         "shop.best": "Async | Run",
     }
     assert graph.notes == ("job shop.lost is left out: no agent answers with its text",)
+
+
+PROGRAM = """
+import elfmesh
+class Board(elfmesh.Job):
+    name = "ads/board"
+    topics = ("ads.clicks",)
+    @elfmesh.path("post:ads.clicks", "outside", "OW", idempotent=True)
+    async def on_post(self, topic, batch): ...
+"""
+
+
+def test_programs_follow_the_topics_of_a_fleet_and_others_are_named() -> None:
+    texts = {"ads/clicks": "CREATE TOPIC ads.clicks DELIVERY ORDERED", "shop/top": TOP}
+    programs = read_programs(PROGRAM.encode(), "board.py")
+    graph = fleet_dataflow(texts, programs, attached=["ads/board", "shop/coupons"])
+    assert analyse(graph).shown("ads.board (program) outside") == "Run"
+    assert [each.split(":")[0] for each in graph.notes] == ["program shop.coupons is left out"]
+
+
+def test_the_programs_of_a_fleet_are_those_beside_its_agents() -> None:
+    class Fleet:
+        def get(self, kind: str) -> list[dict[str, Any]]:
+            assert kind == "agents"
+            beside = [{"program": "shop/coupons"}, {"program": "ads/board"}]
+            return [{"programs": beside}, {"programs": beside[:1]}, {}]
+
+    assert attached_programs(Fleet()) == ["ads/board", "shop/coupons"]  # type: ignore[arg-type]  # as above
 
 
 def test_a_text_that_this_release_cannot_read_is_a_note() -> None:

@@ -19,6 +19,7 @@ from tests.control.master.test_lost_rosters import (
 from tests.control.master.test_members import (
     test_no_interval_expects_who_has_left_by_a_second_number as second_number,
 )
+from tests.control.master.test_ordering import noticed as one_order
 from tests.control.member import test_lost_first_interval as lost_first
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
@@ -33,6 +34,9 @@ from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
 from tests.exhaustive import few
+from tests.ingest.inputs.test_posts import (
+    test_no_post_is_late_because_the_clock_steps_back_over_a_restart as steps_back,
+)
 from tests.ingest.inputs.test_spool_reader import (
     test_a_source_is_not_at_its_end_while_a_post_waits_for_the_disk as post_waits,
 )
@@ -40,7 +44,7 @@ from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
 )
 from tests.reliability import PAGE
-from tests.sim.swarm.ablations import names
+from tests.sim.swarm.ablations import names, topics
 from tests.sim.swarm.ablations.catalog import REGISTRY, without
 from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
@@ -123,6 +127,8 @@ NOTICED_BY = {
     ),
     "returned-voters": comes_back,
     "post-awaited": post_waits,
+    **dict.fromkeys(topics.SAFEGUARDS, one_order),
+    "post-times": steps_back,
 }
 
 

@@ -25,6 +25,7 @@ from elfmesh.agent.runtime.pump import Pump
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.load import is_insecure, load_of, warnings_of
 from elfmesh.control.machine import Control
+from elfmesh.control.member.post_senders import KIND as POSTS
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.control.requests.dead_agents import FORGET_AFTER_S
 from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from elfmesh.ingest.workers import WorkerHost
 
 
-WORK = ("job", "member")
+WORK = ("job", "member", POSTS)
 """Kinds of state entries that exist for jobs which continue after a restart."""
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from elfmesh.control.jobs.row_pages import RowLimits
     from elfmesh.ingest.compute import PartialCompute
     from elfmesh.ingest.read_loop import Ingest
+    from elfmesh.ingest.sources.position import FilePosition
     from elfmesh.ingest.workers import WorkerHost
 
 NEEDED = (
@@ -124,6 +125,17 @@ class LateWorkers:
 
     def share_early(self, job: bytes, members: int) -> None:
         self._made.share_early(job, members)
+
+    def read_posts(self, effect: ctl.ReadPosts) -> None:
+        self._made.read_posts(effect)
+
+    def stop_posts(self, job: bytes) -> None:
+        if self._host is not None:
+            self._host.stop_posts(job)
+
+    def post_positions(self) -> list[tuple[FilePosition, ...]]:
+        """Return the positions before which no ordered topic needs posts."""
+        return [] if self._host is None else self._host.post_positions()
 
     def release(self, job: bytes, stop: int, received: int) -> None:
         if self._host is not None:

@@ -234,7 +234,7 @@ async def _main(
         await api.start(agent.pump, taps, page, programs, audited, agent.loaded.wait)
         stack.push_async_callback(api.close)
         security.watch(transport.reconsider, api.reconsider)
-        await inputs.start(agent.frames)
+        await inputs.start(agent.frames, agent.host.post_positions)
         ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         stack.push_async_callback(service.close)
         service.start(agent, memory, f"api {api.address}")

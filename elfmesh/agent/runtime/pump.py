@@ -256,6 +256,10 @@ class Pump:
                 self.workers.resume_job(effect.job)
             case ctl.EarlyMembers():
                 self.workers.share_early(effect.job, effect.members)
+            case ctl.ReadPosts():
+                self.workers.read_posts(effect)
+            case ctl.StopPosts():
+                self.workers.stop_posts(effect.job)
             case ctl.ReleaseWorker():
                 self.workers.release(effect.job, effect.stop, effect.received)
             case ctl.Left():

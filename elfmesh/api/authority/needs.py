@@ -93,7 +93,8 @@ _CONTROL = (
     "Submit Announce Verdict Announced WhatRuns Running Withdraw Enroll Leaving Roster RosterAck Mark Early"
     " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
-    " Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign Resigned Departed"
+    " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign"
+    " Resigned Departed"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 

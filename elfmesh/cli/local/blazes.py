@@ -68,7 +68,9 @@ python_option = click.option(
     "--lookup", "lookups", multiple=True, metavar="NAME=PATH[,format=F]",
     help="Table that the statements join as lookup.NAME, for --explore; repeatable.",
 )  # fmt: skip
-@click.option("--fleet", is_flag=True, help="Analyse all jobs that a fleet runs, instead of files.")
+@click.option(
+    "--fleet", is_flag=True, help="Analyse all jobs and topics that a fleet runs, with the programs of PATH."
+)
 @api_option
 def blazes_command(
     paths: tuple[str, ...],
@@ -96,15 +98,15 @@ def blazes_command(
     from elfmesh.control.coordination import baseline as baselines
     from elfmesh.control.coordination.drawing import values
 
-    if fleet == bool(paths):
-        raise UsageError("no PATH" if not fleet else "PATH and --fleet", hint="Give PATH... or --fleet.")
+    if not (fleet or paths):
+        raise UsageError("no PATH", hint="Give PATH... or --fleet.")
     if explore != (sample is not None) or (lookups and not explore):
         raise UsageError("--explore needs --sample, which like --lookup is for --explore alone")
     goal = coordination.severity(require or "Async")
     chosen = dict(_pair(each, "--variant", "COMPONENT=NAME") for each in variants)
     before = None if baseline is None else baselines.read_baseline(*read_text(baseline))
     if fleet:
-        graphs = coordination.load_fleet(api)
+        graphs = coordination.load_fleet(api, *paths)
     else:
         graphs = coordination.load_all(*paths, variants=chosen, trial=trial_of(python))
     if len(graphs) > 1 and output in ("dot", "svg"):

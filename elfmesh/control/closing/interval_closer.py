@@ -1,7 +1,7 @@
 """Interval closer: closes the intervals of a job in order, each with exactly one record or with none.
 
 Owns the order in which intervals close (I2, I3), and the intervals between decision and publication. An
-`IntervalSource` (members, or the jobs that are read) decides when an interval is complete.
+`IntervalSource` (members, the jobs that are read, or posts) decides when an interval is complete.
 
 Transitions of an interval (`Phase`); a number refers to the reason why nothing changes:
 
@@ -52,7 +52,7 @@ from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import IntervalSource
 from elfmesh.control.closing.ports import Closing, Phase, decided_as
 from elfmesh.control.jobs.records import counts_dict
-from elfmesh.control.protocol.events import Finalised
+from elfmesh.control.protocol.events import Finalise, Finalised
 from elfmesh.srt.coverage import bits_of
 
 IN_FLIGHT_MAX = 8
@@ -183,14 +183,14 @@ class Closer:
         self._term.context.note("decided", job, record.first, index + 1, decided_as(record))
         lacking.decided(index, index + 1, bits_of(record.absent))
         lacking.revised(index, record.revs)
-        rows = None if order else b""
-        if order:
+        rows = None if isinstance(order, Finalise) else order
+        if isinstance(order, Finalise):
             shown = self.tentative.newest(index) if record.state == "FINAL" else None
             order = dataclasses.replace(order, early=self._term.early.rows_of(record), tentative=shown)
         else:
             record = self._term.early.judged(record, None)
         self._closing.append(Closing(self._term.open_groups.skipped(record), rows))
-        if order:
+        if isinstance(order, Finalise):
             self._term.context.emit(order)
         else:
             self._term.context.after(0.0, self.publish)

@@ -1,7 +1,7 @@
 """Interface between `Closer`, which closes intervals in order, and the source of a job's intervals.
 
-A source is the job's members, or the jobs that it reads. It decides when an interval is complete and makes
-its record.
+A source is the job's members, the jobs that it reads, or the posts of an ordered topic. It decides when an
+interval is complete and makes its record.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ class OpenIntervals(Protocol):
     @property
     def next(self) -> int:
         """The first interval that is not decided."""
+        ...
+
+    @property
+    def closed(self) -> int:
+        """The first interval that is not published."""
         ...
 
     @property
@@ -40,8 +45,8 @@ class IntervalSource(Protocol):
         """Decide about the intervals from `at` on; None: they wait."""
         ...
 
-    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
-        """Return the record of a decision and the order to make its rows; None: it has no rows."""
+    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | bytes]:
+        """Return the record of a decision, and the order to make its rows or the rows; b"": it has none."""
         ...
 
     def decided(self, at: int) -> None:

@@ -98,12 +98,12 @@ class MemberIntervals:
     def _is_settled(self, index: int) -> bool:
         return self._collection.revising.is_settled(index) and self._latest.has_read(index)
 
-    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
+    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | bytes]:
         index = decision.index
         record, payloads = self._maker.make(decision, rev)
         self._term.latency_stats.decided(index, self._collection.due_since(index))
         heavy = decision.state != "SKIPPED" and (any(payloads) or bool(self._term.open_groups.before(index)))
-        return record, self._maker.order(record, payloads) if heavy else None
+        return record, self._maker.order(record, payloads) if heavy else b""
 
     def decided(self, at: int) -> None:
         self._collection.drop_below(at)

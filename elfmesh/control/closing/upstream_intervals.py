@@ -91,7 +91,7 @@ class UpstreamIntervals:
         state = combined(found.pieces)[0]
         return Decision(at, found.index + 1, True, state=state, since=found.since, pieces=found.pieces)
 
-    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | None]:
+    def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | bytes]:
         start_us, end_us = self._plan.window(decision.index)
         (state, quality), reason = combined(decision.pieces, self._sources, self._plan.shape), ""
         inside = [piece for piece in decision.pieces if start_us <= piece.at_us < end_us]
@@ -122,4 +122,4 @@ class UpstreamIntervals:
         )
         inputs = tuple((piece.name, piece.at_us, piece.rows) for piece in inside if piece.rows)
         about = (manifest.job_id, self._term.epoch, manifest, record.index, (), rev)
-        return record, Finalise(*about, inputs=inputs) if inputs else None
+        return record, Finalise(*about, inputs=inputs) if inputs else b""

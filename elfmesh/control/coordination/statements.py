@@ -12,8 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from elfmesh.control.coordination.cost import (
+    FORMULAS,
+    ORDERED,
+    SEQUENCED,
+    WAITS_FOR,
+    Circumstances,
+    expected_s,
+)
 from elfmesh.control.coordination.graph import (
     M1,
+    M2,
     AnnotatedPath,
     Component,
     DataStream,
@@ -37,7 +46,7 @@ from elfmesh.control.coordination.relations import (
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, JobTask, TaskEdge, TaskKind
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.delivery import TopicDelivery
-from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.plan.statement import JobClause, Statement
 
 EXACT = {
     "kll": "percentile",
@@ -53,6 +62,9 @@ CONDITIONS = ("completeness = 1", "late_dropped = 0", "expired = 0", "source_gap
 READ_CONDITIONS = ("records that are read are clean",)
 WEBHOOK, PROMETHEUS = "webhook", "prometheus"
 """Types of sinks that read or store in ways of their own."""
+
+_STRATEGIES = {TopicDelivery.SEQUENCED: SEQUENCED, TopicDelivery.ORDERED: ORDERED}
+_ORDERS = {TopicDelivery.SEQUENCED: M1, TopicDelivery.ORDERED: M2}
 
 _SEALED = SealedOn(frozenset({INTERVAL}))
 
@@ -205,9 +217,9 @@ class _JobComponents:
 
     def _root(self, rows: list[dict[str, Port]]) -> None:
         steps = _root_steps(self.statement)
-        why = "; ".join(step.why for step in steps) or "rows pass as they are"
-        paths, name = [], f"{self.name} root"
         job = self.statement.job
+        why = "; ".join(step.why for step in steps) or _cost_of(job) or "rows pass as they are"
+        paths, name = [], f"{self.name} root"
         shows = job and job.on_straggler.lower() == "correct" and not self.statement.spans_intervals
         kinds = ["final", "tentative"] if shows else ["final"]
         kinds += ["early"] if "early" in rows[0] else []
@@ -218,9 +230,18 @@ class _JobComponents:
                 self.streams.append(DataStream(f"{name} {source}", ports[kind], (name, source)))
             label = self.name if kind == "final" else f"{self.name} {kind}"
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
-        ordered = job is not None and job.delivery is TopicDelivery.SEQUENCED
-        order = M1 if ordered else ""
+        order = _ORDERS.get(job.delivery, "") if job is not None and job.delivery is not None else ""
         self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
+
+
+def _cost_of(job: JobClause | None) -> str:
+    """Return how a topic puts its posts in order, and what that costs; "" for another job."""
+    strategy = _STRATEGIES.get(job.delivery) if job is not None and job.delivery is not None else None
+    if job is None or strategy is None:
+        return ""
+    at = Circumstances(sequence_every_s=(job.every_us or 0) / 1e6)
+    expected = f"{FORMULAS[strategy]}, expected {expected_s(strategy, at):g} s"
+    return f"{strategy}: {expected}; waits for {WAITS_FOR[strategy]}"
 
 
 def _annotation(steps: Iterable[PlanStep]) -> Annotation:

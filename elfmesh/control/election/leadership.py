@@ -116,7 +116,7 @@ class Leadership:
         del self.masters[master.job]
         self.replicas[master.job] = JobReplica(self._context, master.term.newest, master.copy)
         master.term.resign()
-        if master.job not in self._member_host.members and not master.term.plan.reads:
+        if master.job not in self._member_host.members and not master.term.plan.has_no_members:
             self._context.emit(Unsubscribe(master.job))
         self._leader_discovery.later(master.job)
 

@@ -15,6 +15,7 @@ from elfmesh import ql
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, JobNames
 from elfmesh.errors import QueryError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class JobPlan:
         growing: columns of early rows that are lower bounds.
         history_us: how long before its submission the job begins; None: as its streams are configured.
         until_us: how long after its submission the job ends; None: never.
+        ordered: whether it is an ordered topic, whose master puts the posts of its stream in order.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -82,6 +84,12 @@ class JobPlan:
     growing: tuple[str, ...] = ()
     history_us: int | None = None
     until_us: int | None = None
+    ordered: bool = False
+
+    @property
+    def has_no_members(self) -> bool:
+        """Whether no agent evaluates the job: its master has all of its input."""
+        return bool(self.reads) or self.ordered
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -186,6 +194,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         growing=ql.growing_columns(statement) if job.early_us is not None else (),
         history_us=job.history_us,
         until_us=job.until_us,
+        ordered=job.delivery is TopicDelivery.ORDERED,
     )
     return job, plan
 
@@ -195,7 +204,7 @@ def reads_jobs(text: str) -> bool:
 
 
 def has_no_members(text: str) -> bool:
-    return _says(text, lambda plan: bool(plan.reads))
+    return _says(text, lambda plan: plan.has_no_members)
 
 
 def _says(text: str, what: Callable[[JobPlan], bool]) -> bool:

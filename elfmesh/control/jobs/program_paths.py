@@ -38,9 +38,9 @@ POST = "post:"
 LABELS = ("CR", "CW", "OR", "OW")
 TARGETS = "multicast, send_to:GROUP, route:PROGRAM, insert:STREAM, post:TOPIC, answer, outside"
 _TARGET = re.compile(
-    r"multicast|answer|outside|(?:send_to|insert):[\w*-]{1,128}|(?:route|post):[\w./*-]{1,200}"
+    r"multicast|answer|outside|(?:send_to|insert):[\w*-]{1,128}|(?:route|post):[\w./*-]{1,257}"
 )
-_TOPIC = re.compile(r"post:[\w./*-]{1,200}")
+_TOPIC = re.compile(r"post:[\w./*-]{1,257}")
 _PATHS = "elfmesh_paths"
 
 
@@ -125,6 +125,9 @@ def handles(declared: ProgramPath, topic: str) -> bool:
     return declared.source.removeprefix(POST).replace(".", "/", 1) in ("*", topic)
 
 
+_ORDERS = (TopicDelivery.SEQUENCED, TopicDelivery.ORDERED)
+
+
 def least_delivery(confluent: Sequence[bool]) -> TopicDelivery:
     """Return the delivery that paths from a topic need; without any, an order."""
     return TopicDelivery.UNORDERED if confluent and all(confluent) else TopicDelivery.SEQUENCED
@@ -138,7 +141,7 @@ def unmet_need(paths: Sequence[ProgramPath], delivery: TopicDelivery, keys: Sequ
     """
     for each in paths:
         whole = delivery is TopicDelivery.SEALED and each.by and set(keys) <= set(each.by)
-        if each.label.startswith("O") and delivery is not TopicDelivery.SEQUENCED and not whole:
+        if each.label.startswith("O") and delivery not in _ORDERS and not whole:
             over = f" over {', '.join(each.by)}" if each.by else ""
             sealed = f" on {', '.join(keys)}" if keys else ""
             return (

@@ -21,6 +21,8 @@ def why_not(plan: JobPlan) -> str:
         return f"a job with {plan.spans} has open groups, which are in no log any more"
     if plan.history_us is not None or plan.until_us is not None:
         return "HISTORY and UNTIL state where it begins and ends"
+    if plan.ordered:
+        return "the order of an ordered topic is in no log"
     if plan.reads or plan.latest:
         return "a job that reads results of others goes on where those are"
     return ""

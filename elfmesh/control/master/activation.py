@@ -192,7 +192,7 @@ class Activation:
                 "activate": round(now - prepared, 6),
             },
         )
-        if not body.expected and not read_plan(terms.manifest.text).reads:
+        if not body.expected and not read_plan(terms.manifest.text).has_no_members:
             body = replace(body, hint=NO_MEMBER)
         respond(self._context, applicant.origin, applicant.token, OK, body)
 

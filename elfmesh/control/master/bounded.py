@@ -97,7 +97,7 @@ class BoundedJob:
     @property
     def _may_advance(self) -> bool:
         """Whether the job has an input, or agents with its streams may still join before its end."""
-        if self._term.book.active or self._term.plan.reads:
+        if self._term.book.active or self._term.plan.has_no_members:
             return True
         now_us, until_us = self._context.facts("clock").get("now_us", 0), self._term.manifest.until_us
         return until_us is not None and 0 < now_us < until_us

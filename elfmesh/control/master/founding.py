@@ -98,12 +98,16 @@ class Founding:
         self.announce()
 
     def announce(self) -> None:
-        """Announce the job to each rendezvous, and ask for the verdicts until all have come."""
+        """Announce the job to each rendezvous, and ask for the verdicts until all have come.
+
+        The agents of an ordered topic's stream learn its master by nothing else, so each announcement is
+        multicast to them.
+        """
         if not self._term.is_open:
             return
         terms = self._term.terms
         for stream in self._streams:
-            wanted = not self.surveyed and stream not in self._answers
+            wanted = self._term.plan.ordered or (not self.surveyed and stream not in self._answers)
             announce = Announce(
                 terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted, stream
             )

@@ -20,6 +20,7 @@ from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.interval_source import IntervalSource
 from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
@@ -33,6 +34,7 @@ from elfmesh.control.master.deletion import Deletion, Ended
 from elfmesh.control.master.early import EarlyRows
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.members import JobMembers
+from elfmesh.control.master.ordering import OrderedPosts
 from elfmesh.control.master.ports import Lasting
 from elfmesh.control.master.publication import Publication
 from elfmesh.control.master.quiesce import Quiesce
@@ -77,9 +79,14 @@ class MasterTerm:
         self._term_state = TermState(context, terms, self.book, self.committer)
         lasting = master.rates, master.errors, master.accuracy
         closing = ClosingTerm(context, terms, plan, self.book, self.publication, *lasting)
-        closing.open_groups.restore(won.cell.tail)
         self.collection = Collection(closing)
-        source = UpstreamIntervals(closing) if plan.reads else MemberIntervals(closing, self.collection)
+        self.ordering: OrderedPosts | None = None
+        source: IntervalSource
+        if plan.ordered:
+            source = self.ordering = OrderedPosts(closing, won.cell.tail)
+        else:
+            closing.open_groups.restore(won.cell.tail)
+            source = UpstreamIntervals(closing) if plan.reads else MemberIntervals(closing, self.collection)
         self.closer = Closer(closing, source)
         self.closer.paused = terms.paused
         self.quiesce = Quiesce(self.closer)
@@ -147,7 +154,7 @@ class MasterTerm:
             return "stopping"
         if not self.founding.surveyed and not self.book.active:
             return "starting"
-        if not self.book.active and not self.plan.reads:
+        if not self.book.active and not self.plan.has_no_members:
             return "waiting for agents"
         if self.bounded.is_complete:
             return "complete"
@@ -159,7 +166,9 @@ class MasterTerm:
         """Lead a new job: find its founding members."""
         self._settle()
         self.trees.claim()
-        (self.founding.go_on if self.plan.reads else self.founding.begin)()
+        (self.founding.go_on if self.plan.has_no_members else self.founding.begin)()
+        if self.plan.ordered:
+            self.founding.announce()
         self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
 
     def take_over(self) -> None:

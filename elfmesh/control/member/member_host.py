@@ -21,6 +21,7 @@ from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
+from elfmesh.control.member.post_senders import PostSenders
 from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
@@ -70,7 +71,7 @@ class MemberHost:
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
-        self.preflight = Preflight(context)
+        self.preflight, self.post_senders = Preflight(context), PostSenders(context)
 
     def carries(self, event: LocalStreams) -> None:
         for name in self.streams:
@@ -125,7 +126,7 @@ class MemberHost:
         for job, member in list(self.members.items()):
             if member.has_left:
                 self._end(job, member.manifest.incarnation)
-        if not self.departed(not self.members):
+        if not self.departed(not self.members and self.post_senders.idle):
             self._context.after(LEFT_S, self._left)
             return
         self._context.emit(Persist(LEAVING, self._context.me.id, b""))
@@ -256,6 +257,8 @@ class MemberHost:
             plan = read_plan(manifest.text)
         except QueryError as refused:
             return Verdict(me, False, str(refused))
+        if plan.ordered:
+            return Verdict(me, False, self._follow(message, plan))
         member = self.members.get(job)
         if member is not None:
             if member.manifest.incarnation == manifest.incarnation:
@@ -281,6 +284,15 @@ class MemberHost:
             member.requests.enroll()
         return Verdict(me, True)
 
+    def _follow(self, message: Announce, plan: JobPlan) -> str:
+        """Send the posts of the stream of an ordered topic; returns why this agent must not, or ""."""
+        manifest = message.manifest
+        if not self._meant(manifest):
+            return ""
+        if not (error := self._error(manifest, plan)):
+            self.post_senders.announced(manifest, plan.streams[0], message.master, message.epoch)
+        return error
+
     def _no_room(self, manifest: Manifest) -> str:
         namespace, queries = manifest.namespace, self._context.policy.queries
         if manifest.leased and sum(each.manifest.leased for each in self.members.values()) >= queries:
@@ -296,6 +308,7 @@ class MemberHost:
     def stop(self, job: bytes, incarnation: str) -> None:
         if (job, incarnation) not in self._stopped:
             self._context.emit(Persist(KIND, job, incarnation.encode()))
+        self.post_senders.stop(job, incarnation)
         self._end(job, incarnation)
 
     def was_stopped(self, job: bytes, incarnation: str) -> None:

@@ -19,6 +19,9 @@ from elfmesh.control.protocol.events_early import EarlyMerged as EarlyMerged
 from elfmesh.control.protocol.events_early import EarlyReported as EarlyReported
 from elfmesh.control.protocol.events_early import MergeEarly as MergeEarly
 from elfmesh.control.protocol.events_functions import FunctionsTried
+from elfmesh.control.protocol.events_order import PostsRead as PostsRead
+from elfmesh.control.protocol.events_order import ReadPosts as ReadPosts
+from elfmesh.control.protocol.events_order import StopPosts as StopPosts
 from elfmesh.control.protocol.events_programs import ProgramAttached as ProgramAttached
 from elfmesh.control.protocol.events_programs import ProgramGone as ProgramGone
 from elfmesh.control.protocol.events_programs import ProgramReported as ProgramReported
@@ -284,6 +287,7 @@ INPUTS: tuple[type[Event], ...] = (
     Sealed,
     Revised,
     EarlyReported,
+    PostsRead,
     WorkerReport,
     Finalised,
     EarlyMerged,

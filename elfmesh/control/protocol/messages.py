@@ -1,8 +1,8 @@
 """Messages between agents about jobs.
 
 Owns the messages about jobs and requests, the list of all messages with the tag "ctl.*" (others:
-`messages_early`, `messages_parts`, `messages_succession`, `messages_safety`, `messages_versions`), and their
-packed form, which routed messages and multicasts contain.
+`messages_early`, `messages_order`, `messages_parts`, `messages_succession`, `messages_safety`,
+`messages_versions`), and their packed form, which routed messages and multicasts contain.
 
 Every message of a master has its epoch, so that agents refuse messages of earlier epochs (D-5). Every message
 may arrive twice, late or never. Receivers are idempotent, and senders repeat what must arrive.
@@ -27,6 +27,7 @@ from elfmesh.control.protocol import (
     messages_versions,
 )
 from elfmesh.control.protocol.messages_early import EARLY_MESSAGES
+from elfmesh.control.protocol.messages_order import ORDER_MESSAGES
 from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
 from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
@@ -277,6 +278,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Question,
     Answered,
     *EARLY_MESSAGES,
+    *ORDER_MESSAGES,
     *messages_parts.MESSAGES,
     *messages_succession.MESSAGES,
     *messages_safety.MESSAGES,

@@ -28,6 +28,8 @@ Process: TypeAlias = Id
 Body: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
 Group: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+Topic: TypeAlias = Annotated[str, msgspec.Meta(max_length=257)]
+"""Name of a topic: namespace and name of 128 characters each, and what separates them."""
 Verb: TypeAlias = Literal["route", "send_to", "multicast"]
 Status: TypeAlias = Literal["ok", "failed", "root", "fenced", "silent", "busy"]
 """Result of a message: handled; its handler raised an error; the sender is the root and has no parent;
@@ -94,13 +96,13 @@ class Reached(msgspec.Struct, frozen=True, tag="reached"):
 class Follow(msgspec.Struct, frozen=True, tag="follow"):
     """Program to agent: report up to which record of a topic the vertex here has come."""
 
-    topic: Group
+    topic: Topic
 
 
 class PostsHandled(msgspec.Struct, frozen=True, tag="posts"):
     """Program to agent: it has handled the posts of a topic up to a position."""
 
-    topic: Group
+    topic: Topic
     text: Text
 
 

@@ -37,7 +37,7 @@ TRIES = 4
 ANSWER_S = 1.5
 AGAIN_S = 0.3
 
-READER_STAYS = "a job on no stream of its own cannot be changed while it runs; delete it and apply it again"
+READER_STAYS = "a job without members cannot be changed while it runs; delete it and apply it again"
 
 Problem = tuple[int, dict[str, object]]
 """What the asker is told: a status and a body."""
@@ -51,10 +51,10 @@ def check_reads(context: Context, manifest: Manifest, then: Callable[[Problem | 
 def not_for_readers(manifest: Manifest, master: Master | None) -> str:
     """Why a text cannot be a job's next version or its canary because it is on no agent, "" if it can."""
     if manifest.narrowed and has_no_members(manifest.text):
-        return "a job on no stream of its own has no canary: it is on no agent"
+        return "a job without members has no canary: it is on no agent"
     if master is None or manifest.text.strip() == master.term.manifest.text.strip():
         return ""
-    return READER_STAYS if master.term.plan.reads or has_no_members(manifest.text) else ""
+    return READER_STAYS if master.term.plan.has_no_members or has_no_members(manifest.text) else ""
 
 
 def refused_with_readers(master: Master, verb: str) -> Problem | None:
@@ -63,8 +63,10 @@ def refused_with_readers(master: Master, verb: str) -> Problem | None:
     if verb == "delete" and not master.term.stopping and (readers := master.term.result_service.feed.readers):
         text = f"{', '.join(readers)} reads this job"
         hint = f"Delete {readers[0]} first; a reader counts for up to 30 s after it was deleted."
-    elif master.term.plan.reads and verb in ("undo", "empty"):
+    elif master.term.plan.has_no_members and verb in ("undo", "empty"):
         text = READER_STAYS
+    elif master.term.plan.ordered and verb == "verify":
+        text = "the order of an ordered topic is in no log of an agent"
     elif master.term.plan.reads and verb == "verify":
         text = "what it is made of is the results of other jobs, and in no log; verify the job that it reads"
     return (CONFLICT, error_body(text, hint=hint)) if text else None

@@ -64,6 +64,7 @@ class Inputs:
     def __init__(self, streams: Mapping[str, StreamConfig], directory: Path, executor: Executor) -> None:
         self.streams = {name: _spooled(name, config, directory) for name, config in streams.items()}
         self.others: Callable[[], list[tuple[FilePosition, ...]]] = list
+        self._posts: Callable[[], list[tuple[FilePosition, ...]]] = list
         self._executor = executor
         self._frames: FrameLog | None = None
         self._closed = False
@@ -92,8 +93,11 @@ class Inputs:
                 self._writers[name] = SpoolWriter(name, spool, executor, self._restarts)
             stack.pop_all()
 
-    async def start(self, frames: FrameLog) -> None:
-        self._frames = frames
+    async def start(
+        self, frames: FrameLog, posts: Callable[[], list[tuple[FilePosition, ...]]] = list
+    ) -> None:
+        """Receive; `posts` are the positions of the readers for ordered topics."""
+        self._frames, self._posts = frames, posts
         for name, writer in self._writers.items():
             self._receivers[name] = await self._receiver(name, writer)
         self._lookup_task = asyncio.get_running_loop().create_task(self._look())
@@ -203,7 +207,7 @@ class Inputs:
                 if each is not None
             ]
 
-        return [*await self._executor.run("store", positions), *self.others()]
+        return [*await self._executor.run("store", positions), *self.others(), *self._posts()]
 
     async def _look(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ingest.inputs.positions import TooManyProducers
-from elfmesh.ingest.inputs.posts import PostTimes, post_line, read_post
+from elfmesh.ingest.inputs.posts import PostTimes, newest_us, now_us, post_line, read_post
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.limits import LINE_BYTES_MAX
 from elfmesh.safeguards import safeguard
@@ -34,10 +34,10 @@ class _Producer:
 class Inserts:
     """Receiver of one stream's inserts from a program ("namespace/name")."""
 
-    def __init__(self, program: str, writer: SpoolWriter) -> None:
+    def __init__(self, program: str, writer: SpoolWriter, clock_us: Callable[[], int] = now_us) -> None:
         self.program = program
         self._writer = writer
-        self.times = PostTimes()
+        self.times = PostTimes(clock_us, newest_us(writer.spool.last_lines()))
         self._producers: dict[str, _Producer] = {}
 
     def look(self) -> None: ...

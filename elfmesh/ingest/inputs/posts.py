@@ -2,7 +2,9 @@
 
 A post is a record with the message as JSON text, its producer and its position; top-level fields of a mapping
 are columns too, so that jobs can read them. The agent gives a post its time when it queues it, not the
-program, because a program may wait before an insert arrives. Times of a stream do not decrease in the spool.
+program, because a program may wait before an insert arrives. Times of a stream do not decrease in the spool,
+also if the clock steps back while the agent is restarted: posts then have the time of the newest one, and the
+interval of that time stays open until the clock has passed it.
 
 Invariant: while a post waits to be written, `waiting` is true. The reader then keeps the watermark at the
 posts that it has read, so that no post is late, however slow the disk is.
@@ -11,7 +13,7 @@ posts that it has read, so that no post is late, however slow the disk is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,9 +22,17 @@ import msgspec
 from elfmesh.errors import UsageError
 from elfmesh.limits import POST_BYTES_MAX
 from elfmesh.ql.plan.delivery import BODY, POSITION, PRODUCER
+from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
 
 _OWN = (PRODUCER, POSITION, BODY, "ts")
+
+
+class _Line(msgspec.Struct):
+    producer: str
+    position: int
+    body: str
+    ts: str
 
 
 def now_us() -> int:
@@ -30,10 +40,10 @@ def now_us() -> int:
 
 
 class PostTimes:
-    """Times of the posts of one stream."""
+    """Times of the posts of one stream; `newest_us` is that of the newest post before this boot."""
 
-    def __init__(self, clock_us: Callable[[], int] = now_us) -> None:
-        self._clock_us, self._newest_us = clock_us, 0
+    def __init__(self, clock_us: Callable[[], int] = now_us, newest_us: int = 0) -> None:
+        self._clock_us, self._newest_us = clock_us, newest_us
         self.waiting = 0
 
     def next_us(self) -> int:
@@ -59,6 +69,19 @@ def read_post(data: bytes) -> dict[str, Any]:
     except (*UNREADABLE, OverflowError) as error:
         raise UsageError(f"a post is one JSON value: {error}") from None
     return {**plain, BODY: text}
+
+
+@safeguard("post-times")
+def newest_us(lines: Iterable[bytes]) -> int:
+    """Return the newest time of the posts among the lines of a spool; 0 if no line is a post."""
+    newest = 0
+    for line in lines:
+        try:
+            post = msgspec.json.decode(line, type=_Line)
+            newest = max(newest, round(datetime.fromisoformat(post.ts).timestamp() * 1e6))
+        except (*UNREADABLE, ValueError, OverflowError):  # another record
+            continue
+    return newest
 
 
 def post_line(fields: dict[str, Any], at_us: int, producer: str, position: int) -> bytes:

@@ -100,11 +100,14 @@ class Spool:
         return not self.over
 
     def last_line(self) -> bytes:
+        return next(reversed(self.last_lines()), b"")
+
+    def last_lines(self) -> list[bytes]:
+        """Return some of the last lines, at least one if there is any."""
         for path in (self.path, *(path for path, _ in reversed(self._rotated))):
-            data = _tail(path)
-            if data:
-                return data.rstrip(b"\n").rpartition(b"\n")[2]
-        return b""
+            if data := _tail(path):
+                return data.rstrip(b"\n").split(b"\n")
+        return []
 
     def close(self) -> None:
         os.close(self._fd)

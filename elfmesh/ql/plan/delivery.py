@@ -2,7 +2,7 @@
 
 A topic is a job over the stream into which programs post. Its rows are the posts.
 
-Paper: Blazes III (M1: an order fixed beforehand; M3: sealing).
+Paper: Blazes III (M1: an order fixed beforehand; M2: an order decided while running; M3: sealing).
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ keys of its partition."""
 
 
 class TopicDelivery(StrEnum):
-    """What a vertex receives: all posts in one order, whole partitions, or each post as soon as possible."""
+    """What a vertex receives: all posts in one order, whole partitions, or each post as soon as possible.
+
+    The order of SEQUENCED follows from the posts; that of ORDERED is decided by the master as they arrive.
+    """
 
     SEQUENCED = "SEQUENCED"
+    ORDERED = "ORDERED"
     SEALED = "SEALED"
     UNORDERED = "UNORDERED"
 
@@ -29,7 +33,8 @@ def topic_query(delivery: TopicDelivery, keys: tuple[str, ...]) -> tuple[str, st
     named = [*(f"`{key}`" for key in keys), *COLUMNS]
     read = ["_host" if name == AGENT else name for name in named]
     items = [one if one == name else f"{one} AS {name}" for one, name in zip(read, named, strict=True)]
-    order = "" if delivery is TopicDelivery.UNORDERED else f" ORDER BY {', '.join(named)}"
+    sorts = delivery in (TopicDelivery.SEQUENCED, TopicDelivery.SEALED)
+    order = f" ORDER BY {', '.join(named)}" if sorts else ""
     where = f" WHERE {BODY} IS NOT NULL"
     select = f"SELECT {', '.join(items)} FROM "
     if delivery is not TopicDelivery.SEALED:

@@ -6,6 +6,7 @@ the clause of SEALED keeps its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import sqlglot
@@ -22,9 +23,17 @@ EVERY_US, EARLY_US = 1_000_000, 50_000
 AUTO_EVERY = "100 ms"
 """EVERY of a topic for which a program chooses SEQUENCED."""
 
-_SHAPE = "Write DELIVERY SEQUENCED EVERY '100 ms', DELIVERY SEALED (key WHEN ...) or DELIVERY UNORDERED."
+ORDERED_EVERY_US = 1_000
+"""Unit of the numbers of an ordered topic's records, which are about the times of their newest posts."""
+
+_SHAPE = (
+    "Write DELIVERY SEQUENCED EVERY '100 ms', DELIVERY ORDERED, DELIVERY SEALED (key WHEN ...) or"
+    " DELIVERY UNORDERED."
+)
 _KEYS = "Write SEALED (campaign WHEN event = 'end' PRODUCERS ONE AFTER '24 h')."
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+_SKIPS = re.compile(r"\s+ON\s+STRAGGLER\s+SKIP\b", re.IGNORECASE)
 
 Fault = Callable[[str, str], QueryError]
 """Makes the error for the place that is being read."""
@@ -44,6 +53,10 @@ def topic_options(
     delivery: TopicDelivery, given: Mapping[str, int | str], fault: Fault
 ) -> dict[str, int | str]:
     """Return the options of a topic's job. Raises QueryError if one is missing or has no meaning."""
+    if delivery is TopicDelivery.ORDERED:
+        if given:
+            raise fault(f"ORDERED has no {next(iter(given))}", "Leave it out: no post waits for others.")
+        return {"EVERY": ORDERED_EVERY_US}
     if delivery is TopicDelivery.SEQUENCED and "EVERY" not in given:
         raise fault("SEQUENCED needs EVERY, the time after which posts are put in order", _SHAPE)
     if delivery is not TopicDelivery.UNORDERED and "EARLY" in given:
@@ -68,7 +81,11 @@ def query_tokens(
 
 
 def with_delivery(text: str, delivery: TopicDelivery) -> str:
-    """Return the text of a topic with a delivery in place of AUTO; another text stays as it is."""
+    """Return the text of a topic with a delivery in place of AUTO; another text stays as it is.
+
+    With ON STRAGGLER SKIP, SEQUENCED would leave out the posts of a slow agent. ORDERED waits for no agent
+    and leaves nothing out, so it takes its place.
+    """
     try:
         tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(text)
     except TokenError:  # the parser reports it
@@ -76,6 +93,9 @@ def with_delivery(text: str, delivery: TopicDelivery) -> str:
     words = [token.text.upper() for token in tokens]
     for word, token in zip(words, tokens[1:], strict=False):
         if word == "DELIVERY" and token.text.upper() == AUTO:
+            if delivery is TopicDelivery.SEQUENCED and (found := _SKIPS.search(text, token.end)):
+                text = text[: found.start()] + text[found.end() :]
+                delivery = TopicDelivery.ORDERED
             every = delivery is TopicDelivery.SEQUENCED and "EVERY" not in words
             chosen = f"{delivery} EVERY '{AUTO_EVERY}'" if every else str(delivery)
             return text[: token.start] + chosen + text[token.end + 1 :]

@@ -174,11 +174,14 @@ def test_files_or_a_fleet(words: str) -> None:
 def test_the_labels_of_a_fleet(capsys: pytest.CaptureFixture[str]) -> None:
     backend = FakeBackend()
     backend.lists("list", [{"job": "shop/top", "creator": "local"}])
+    backend.lists("agents", [{"name": "a", "programs": [{"program": "shop/coupons"}]}])
     text = "CREATE JOB shop.top EVERY '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n FROM log GROUP BY k"
     backend.replies["describe"] = Reply(0, 200, {"text": text})
     with served(backend) as api:
         assert run(["blazes", "--fleet", "--api", api, "--require", "Run"]) == 0
-        assert capsys.readouterr().out.startswith("shop.top   Async | Run")
+        shown = capsys.readouterr().out
+        assert shown.startswith("shop.top   Async | Run")
+        assert "program shop.coupons is left out" in shown
         assert run(["blazes", "--fleet", "--api", api, "--require", "Async"]) == 1
 
 

@@ -12,7 +12,7 @@ from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.revisions import WAIT_S
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.jobs.terms import Participant
-from elfmesh.control.protocol.events import Finalised
+from elfmesh.control.protocol.events import Finalise, Finalised
 from tests.control.closing.rig import START, ClosingRig
 from tests.control.contexts import new_context
 from tests.control.member.support import SESSIONS, TEXT
@@ -243,7 +243,7 @@ def test_open_sessions_give_an_interval_without_records_a_record() -> None:
     decision = rig.decide()
     assert decision == Decision(START, START + 1, True, BOTH)
     _, order = rig.source.make(decision, 1)
-    assert order is not None
+    assert isinstance(order, Finalise)
     assert order.parts == ((),), "the rows are those of the sessions that end"
 
 

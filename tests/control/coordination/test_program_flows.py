@@ -95,6 +95,7 @@ class Board(elfmesh.Job):
     ("delivery", "label", "by", "found"),
     [
         ("SEQUENCED EVERY '1 s'", "OW", "", "Async"),
+        ("ORDERED", "OW", "", "Run"),
         ("UNORDERED", "OW", "", "Diverge"),
         ("UNORDERED", "CW", "", "Async"),
         (f"SEALED {SEAL}", "OW", ", by=('campaign',)", "Async"),

@@ -73,6 +73,7 @@ def test_the_need_of_a_path_is_compared_with_a_delivery() -> None:
         [whole], TopicDelivery.SEALED, ["other"]
     )
     assert unmet_need([whole], TopicDelivery.SEQUENCED, []) == ""
+    assert unmet_need([whole], TopicDelivery.ORDERED, []) == ""
     assert unmet_need([ProgramPath("post:a/b", "outside", "CW")], TopicDelivery.UNORDERED, []) == ""
     assert unmet_need([ProgramPath("post:a/b", "outside", "OR")], TopicDelivery.SEALED, ["x"]) != ""
     assert least_delivery([]) is least_delivery([True, False]) is TopicDelivery.SEQUENCED

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from elfmesh.control.jobs.manifest import split_name
 from elfmesh.control.programs import topic_positions
 from elfmesh.control.programs.topic_positions import TOPICS_MAX
 from elfmesh.control.protocol import program_frames
+from elfmesh.errors import ProtocolError
 from tests.control.programs.support import Program, ProgramWorld
 from tests.control.programs.worlds import KEY
 
@@ -26,6 +30,15 @@ def test_a_vertex_goes_on_where_the_last_process_ended() -> None:
     assert followed(world.attach(0), "ads/clicks") == "i:7"
     assert followed(world.attach(1), "ads/clicks") == "", "the vertex of another agent"
     assert followed(world.attach(0, "shop/other"), "ads/clicks") == "", "another program"
+
+
+def test_a_topic_with_the_longest_names_can_be_followed() -> None:
+    topic = "n" * 128 + "/" + "t" * 128
+    assert split_name(topic) == ("n" * 128, "t" * 128)
+    for frame in (program_frames.Follow(topic), program_frames.PostsHandled(topic, "i:1")):
+        assert program_frames.from_program(program_frames.encode(frame)) == frame
+    with pytest.raises(ProtocolError):
+        program_frames.from_program(program_frames.encode(program_frames.Follow(topic + "x")))
 
 
 def test_positions_are_restored_and_damaged_ones_are_not() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,11 @@ import pytest
 from elfmesh.errors import UsageError
 from elfmesh.ingest.host import ThreadExecutor
 from elfmesh.ingest.inputs.host import Inputs
-from elfmesh.ingest.inputs.posts import PostTimes, post_line, read_post
+from elfmesh.ingest.inputs.inserts import Inserts
+from elfmesh.ingest.inputs.posts import PostTimes, newest_us, post_line, read_post
+from elfmesh.ingest.inputs.spool import Spool
+from elfmesh.ingest.inputs.writer import SpoolWriter
+from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import POST_BYTES_MAX
 
@@ -48,6 +55,45 @@ def test_times_do_not_decrease_when_the_clock_does() -> None:
     clock = iter([5, 9, 7, 10])
     times = PostTimes(lambda: next(clock))
     assert [times.next_us() for _ in range(4)] == [5, 9, 9, 10]
+
+
+def test_no_post_is_late_because_the_clock_steps_back_over_a_restart() -> None:
+    asyncio.run(_step_back())
+
+
+async def _step_back() -> None:
+    times = []
+    with tempfile.TemporaryDirectory() as directory:
+        for boot, clock_us in enumerate((100_000_000, 40_000_000)):
+            executor, spool = ThreadExecutor(2), Spool(Path(directory), 8 << 20, positioned=True)
+            writer = SpoolWriter("words", spool, executor, _no_restarts)
+            inserts = Inserts("shop/words", writer, partial(int, clock_us))
+            await inserts.post("p", boot, b'"x"')
+            await inserts.insert("q", boot, [b'{"ts":"2099-01-01T00:00:00Z"}'])  # it is no post
+            times = [json.loads(line)["ts"] for line in spool.path.read_bytes().splitlines()]
+            await writer.close()
+            executor.close()
+    assert times[0] == "1970-01-01T00:01:40.000000+00:00"
+    assert times[2] >= times[0], "the interval of the first post may be closed, and the second would be late"
+
+
+async def _no_restarts() -> list[tuple[FilePosition, ...]]:
+    return []
+
+
+def test_the_newest_time_is_that_of_posts_alone() -> None:
+    post = post_line({"body": "1"}, 7_000_000, "p", 1)
+    others = [b"", b"x", b"{}", b'{"producer":"p","position":1,"body":"1","ts":"yesterday"}', b"\xff"]
+    assert newest_us([]) == newest_us(others) == 0
+    assert newest_us([*others, post, *others]) == 7_000_000
+
+
+def test_a_post_that_is_too_large_is_refused_with_both_numbers() -> None:
+    largest = b'"' + b"x" * (POST_BYTES_MAX - 2) + b'"'
+    assert read_post(largest)["body"] == largest.decode()
+    with pytest.raises(UsageError, match=f"{POST_BYTES_MAX + 1} bytes is over {POST_BYTES_MAX}") as refused:
+        read_post(largest[:-1] + b'x"')
+    assert "reference" in refused.value.hint
 
 
 async def test_a_post_is_stored_once(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from elfmesh import ql
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.ql.plan.delivery import COLUMNS, TopicDelivery
+from elfmesh.ql.plan.topics import with_delivery
 from tests.ql.refusals import refusing
 
 TOPIC = "CREATE TOPIC ads.clicks DELIVERY "
@@ -19,6 +20,7 @@ SEAL = "WHEN event = 'end' PRODUCERS ONE AFTER '1 h')"
         ("SEQUENCED EVERY '100 ms'", TopicDelivery.SEQUENCED, COLUMNS, 100_000, None),
         (f"SEALED (c, d {SEAL}", TopicDelivery.SEALED, ("c", "d", *COLUMNS), 1_000_000, None),
         (f"SEALED (c {SEAL} EVERY '5 s'", TopicDelivery.SEALED, ("c", *COLUMNS), 5_000_000, None),
+        ("ORDERED", TopicDelivery.ORDERED, COLUMNS, 1_000, None),
         ("UNORDERED", TopicDelivery.UNORDERED, COLUMNS, 1_000_000, 50_000),
         ("unordered EARLY '1 s' EVERY '2 s'", TopicDelivery.UNORDERED, COLUMNS, 2_000_000, 1_000_000),
     ],
@@ -45,6 +47,16 @@ def test_a_topic_may_name_its_stream_and_has_the_options_of_a_job() -> None:
     assert (job.lateness_us, job.replicas) == (2_000_000, 1)
 
 
+def test_auto_orders_as_posts_arrive_where_slow_agents_are_not_waited_for() -> None:
+    text = "CREATE TOPIC ads.clicks DELIVERY AUTO on straggler skip"
+    assert with_delivery(text, TopicDelivery.SEQUENCED) == "CREATE TOPIC ads.clicks DELIVERY ORDERED"
+    assert with_delivery(text, TopicDelivery.UNORDERED).endswith("UNORDERED on straggler skip")
+    waits = text.replace("skip", "wait")
+    assert with_delivery(waits, TopicDelivery.SEQUENCED).endswith(
+        "SEQUENCED EVERY '100 ms' on straggler wait"
+    )
+
+
 test_a_wrong_topic_is_refused_where_it_is_wrong = refusing(
     ("CREATE TOPIC", 1, 13, "expected the name of the job", "Names are"),
     ("CREATE TOPIC ads.clicks", 1, 24, "expected DELIVERY", "DELIVERY SEQUENCED"),
@@ -57,6 +69,7 @@ test_a_wrong_topic_is_refused_where_it_is_wrong = refusing(
     (f"{TOPIC}SEQUENCED EVERY '1 s' EARLY '1 s'", 1, 67, "SEQUENCED has no EARLY", "UNORDERED"),
     (f"{TOPIC}SEQUENCED EVERY '1 s' AS SELECT 1", 1, 56, "expected an option of the topic", "Options are"),
     (f"{TOPIC}SEQUENCED EVERY '1 s' KEEP PARTIALS", 1, 69, "no partial aggregates", "Leave"),
+    (f"{TOPIC}ORDERED EVERY '1 s'", 1, 53, "ORDERED has no EVERY", "no post waits"),
     (f"{TOPIC}UNORDERED EARLY '1 ms'", 1, 50, "EARLY must be at least 50 ms", "EARLY '250 ms'"),
     (f"{TOPIC}SEALED", 1, 40, "SEALED needs its keys in parentheses", "Write SEALED"),
     (f"{TOPIC}SEALED (c", 1, 41, "has no matching `)`", "Add a `)`"),

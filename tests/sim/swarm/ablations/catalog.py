@@ -17,7 +17,7 @@ import msgspec
 from elfmesh.srt import coverage
 from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.ablations import control, disk, early, late, members, rot, votes
+from tests.sim.swarm.ablations import control, disk, early, late, members, rot, topics, votes
 from tests.sim.swarm.ablations import trees as ablations_trees
 from tests.sim.swarm.ablations.names import Patch, always, instead, original, with_options
 from tests.sim.swarm.ablations.trees import Trees
@@ -31,8 +31,9 @@ SAFEGUARDS = {
     **votes.SAFEGUARDS,
     **rot.SAFEGUARDS,
     **early.SAFEGUARDS,
+    **topics.SAFEGUARDS,
 }
-ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE}
+ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE, **topics.ELSEWHERE}
 
 
 @dataclass(frozen=True)
