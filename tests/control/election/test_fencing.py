@@ -40,7 +40,7 @@ class Led:
 
 @dataclass
 class Epochs:
-    """A leadership that has seen epoch `KNOWN` of every job, and leads `JOB` in it, in an older roster epoch."""
+    """A leadership that has seen epoch `KNOWN` of every job, and leads `JOB` in it and in `ROSTER`."""
 
     masters: dict[bytes, Led] = field(default_factory=lambda: {JOB: Led()})
     notified: list[Contact | None] = field(default_factory=list)

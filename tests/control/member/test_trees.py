@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from elfmesh.control.member.trees import MemberTrees
+from elfmesh.machine import Effect
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment, SegmentEntry
@@ -31,9 +32,10 @@ def test_a_member_enters_leaves_and_releases_all_its_trees() -> None:
     trees.declare(EMPTY)
     trees.release(9, 4)
     trees.unsubscribe()
-    assert context.out == [
+    expected: list[Effect] = [
         *(Subscribe(tree) for tree in (ONE, TWO, THREE)),
         *(Contribute(tree, EMPTY) for tree in (ONE, TWO, THREE)),
         *(Release(tree, 9, 4) for tree in (ONE, TWO, THREE)),
         *(Unsubscribe(tree) for tree in (ONE, TWO, THREE)),
     ]
+    assert context.out == expected
