@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from elfmesh.api.annotation_files import parse_document
 from elfmesh.api.dataflow_files import Trial, read_files
@@ -20,10 +20,13 @@ from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.annotations import Document, joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
 from elfmesh.control.coordination.findings import Linted, LintFinding, findings, with_comments
-from elfmesh.control.coordination.graph import Graph
+from elfmesh.control.coordination.graph import Determines, Graph
 from elfmesh.control.coordination.labels import LABELS, Severity
 from elfmesh.control.coordination.repair import RepairPlan, repairs
 from elfmesh.errors import UsageError
+
+Contradicts = Callable[[Collection[str], Collection[str]], str]
+"""Returns what in a sample contradicts that the first columns determine the others, or nothing."""
 
 __all__ = [
     "Analysis",
@@ -100,26 +103,38 @@ def load_fleet(api: str | None = None, *paths: str) -> dict[str, Graph]:
     return {"": fleet_dataflow(texts, files.programs, files.sinks, attached)}
 
 
-def lint(*paths: str, trial: Trial | None = None) -> list[LintFinding]:
+def lint(
+    *paths: str, trial: Trial | None = None, contradicts: Contradicts | None = None
+) -> list[LintFinding]:
     """Return the findings in files, by their places; those that a comment allows have its reason.
 
     Args:
         paths: annotation files, ELF-QL texts, programs, configurations (their sinks), and directories.
         trial: tries the Python functions of texts; None: they are read and not run.
+        contradicts: compares a dependency with a sample; None: dependencies are believed.
 
     Raises:
         DataError, QueryError: a file cannot be read as what it is.
         RuntimeFailure: a file cannot be read.
     """
-    files = read_files(paths)
+    files = read_files(paths, without_early=True)
     found: dict[LintFinding, None] = {}
     if files.has_jobs:
         refuted = files.refuted(trial)
-        linted = Linted(analyse(files.dataflow(refuted)), files.jobs(), files.programs, refuted)
+        linted = Linted(
+            analyse(files.dataflow(refuted)), files.jobs(), files.programs, refuted, files.refused
+        )
         found |= dict.fromkeys(findings(linted))
     for graph in _graphs(files.documents, {}).values() if files.documents else ():
-        found |= dict.fromkeys(findings(Linted(analyse(graph))))
+        proofs = {each: _contradicted(each, contradicts) for each in graph.dependencies}
+        found |= dict.fromkeys(findings(Linted(analyse(graph), contradicted=proofs)))
     return with_comments(found, files.texts)
+
+
+def _contradicted(each: Determines, contradicts: Contradicts | None) -> str:
+    if contradicts is None:
+        return ""
+    return contradicts(each.left, each.right) or (contradicts(each.right, each.left) if each.both else "")
 
 
 def parse(data: bytes, name: str = "input.json", variants: Mapping[str, str] | None = None) -> Graph:

@@ -22,9 +22,11 @@ from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.relations import NOT_TRIED, Refuted
 from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobGraph, JobSink, job_graph
-from elfmesh.errors import DataError, RuntimeFailure, UsageError
+from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.ql import parse_many
+from elfmesh.ql.text.parsing import parse_each
 from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.plan.early import EarlyRefused
 from elfmesh.ql.plan.statement import Statement
 
 Trial = Callable[[PythonFunction], str]
@@ -36,17 +38,18 @@ TEXT_BYTES_MAX = 4 << 20
 
 @dataclass
 class DataflowFiles:
-    """What the files have; `texts` are those that comments may be in."""
+    """What the files have; `texts` may have comments, and `refused` are errors of jobs with EARLY."""
 
     documents: list[Document] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     programs: list[DeclaredProgram] = field(default_factory=list)
     sinks: list[JobSink] = field(default_factory=list)
+    refused: list[EarlyRefused] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_jobs(self) -> bool:
-        return bool(self.statements or self.programs)
+        return bool(self.statements or self.programs or self.refused)
 
     def jobs(self) -> JobGraph:
         """Return the graph of all jobs; a program's own text counts if no file creates the job.
@@ -70,8 +73,10 @@ class DataflowFiles:
         return {each: proof for each in fresh if trial and (proof := trial(each))}
 
 
-def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
+def read_files(paths: Iterable[str], *, mixed: bool = True, without_early: bool = False) -> DataflowFiles:
     """Read files and directories; without `mixed`, they are all annotations, or none is.
+
+    With `without_early`, a job on which EARLY is impossible is left out and its error is in `refused`.
 
     Raises:
         DataError: an annotation file or a program is wrong, or a file has more than TEXT_BYTES_MAX bytes.
@@ -98,9 +103,19 @@ def read_files(paths: Iterable[str], *, mixed: bool = True) -> DataflowFiles:
             found.texts[file] = text
         else:
             text = _text(_bytes(file), file)
-            found.statements += parse_many(text, source=file)
+            for each in parse_each(text, source=file) if without_early else parse_many(text, source=file):
+                _add(found, each)
             found.texts[file] = text
     return found
+
+
+def _add(found: DataflowFiles, each: Statement | QueryError) -> None:
+    if isinstance(each, EarlyRefused):
+        found.refused.append(each)
+    elif isinstance(each, QueryError):
+        raise each
+    else:
+        found.statements.append(each)
 
 
 def _files(path: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import click
 
@@ -23,7 +24,10 @@ EXIT_FOUND = 1
     help="Exit with 1 if a finding has this level or a higher one.",
 )  # fmt: skip
 @python_option
-def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool) -> int:
+@click.option(
+    "--sample", metavar="LOG", help="Log whose records the dependencies of annotation files must hold for."
+)
+def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool, sample: str | None) -> int:
     """Find what makes outputs differ between runs, readers or replicas, without running them.
 
     PATH is an ELF-QL file, a program (Python), agent.toml (its sinks), an annotation file (YAML or JSON), or
@@ -34,7 +38,12 @@ def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool) 
     from elfmesh.control.coordination import reports
     from elfmesh.control.coordination.findings import LEVELS
 
-    found = coordination.lint(*paths, trial=trial_of(python))
+    contradicts = None
+    if sample is not None:
+        from elfmesh.local.contradictions import contradiction
+
+        contradicts = partial(contradiction, sample)
+    found = coordination.lint(*paths, trial=trial_of(python), contradicts=contradicts)
     if output == "sarif":
         click.echo(json.dumps(reports.sarif(found), ensure_ascii=False))
     elif output == "json":

@@ -287,7 +287,7 @@ def _dependencies(document: Document, value: Any) -> Iterator[Determines]:
         if match is None:
             raise document.wrong(where, 'a dependency is written "id -> campaign"')
         left, right = (_names(document, where, side.split(",")) for side in (match[1], match[3]))
-        yield Determines(left, right, match[2] == "<->")
+        yield Determines(left, right, match[2] == "<->", document.place(where))
 
 
 def _by_name(components: Sequence[Component], declared: Sequence[DataStream]) -> tuple[DataStream, ...]:

@@ -18,15 +18,20 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from elfmesh.control.coordination.analysis import dependencies
+from elfmesh.control.coordination.cost import FORMULAS, SEAL_KEY, SEQUENCED, Circumstances, expected_s
 from elfmesh.control.coordination.declared import DeclaredProgram
 from elfmesh.control.coordination.derivation import Analysis, Derivation
-from elfmesh.control.coordination.graph import Place
+from elfmesh.control.coordination.graph import Determines, Place
 from elfmesh.control.coordination.labels import Severity, StreamLabel
 from elfmesh.control.coordination.relations import NOT_TRIED, Refuted
 from elfmesh.control.coordination.repair import remedies
 from elfmesh.control.coordination.rules import is_compatible
 from elfmesh.control.coordination.statements import WEBHOOK, job_steps, shown
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, TaskKind
+from elfmesh.control.jobs.program_paths import POST, least_delivery
+from elfmesh.ql.plan.delivery import TopicDelivery
+from elfmesh.ql.plan.early import EarlyRefused, gains_by_early
+from elfmesh.ql.plan.statement import Statement
 
 
 class Level(IntEnum):
@@ -55,8 +60,12 @@ CODES: dict[str, tuple[Level, str]] = {
     "B010": (Level.WARNING, "a lookup file where a TABLE of the text would be Async"),
     "B011": (Level.INFO, "a sketch whose error depends on the tree"),
     "B012": (Level.ERROR, "a cycle without a delay"),
+    "B013": (Level.INFO, "a job whose rows could be emitted early"),
+    "B014": (Level.ERROR, "EARLY on a job whose rows may be removed again"),
     "B015": (Level.WARNING, "revisions into a sink that only appends"),
+    "B016": (Level.ERROR, "a dependency that a sample contradicts"),
     "B017": (Level.ERROR, "records that may arrive twice change a state"),
+    "B018": (Level.INFO, "a topic that is stronger than its readers need"),
 }
 """Level and title of each code."""
 
@@ -83,12 +92,19 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """What the rules see: an analysis, and what it was made from."""
+    """What the rules see: an analysis, and what it was made from.
+
+    Attributes:
+        refused: errors about EARLY; the jobs are not in the graph.
+        contradicted: dependencies that a sample contradicts, with the values that show it.
+    """
 
     analysis: Analysis
     jobs: JobGraph = field(default_factory=lambda: JobGraph((), ()))
     programs: Sequence[DeclaredProgram] = ()
     refuted: Refuted = field(default_factory=lambda: NOT_TRIED)
+    refused: Sequence[EarlyRefused] = ()
+    contradicted: Mapping[Determines, str] = field(default_factory=dict)
 
 
 def findings(linted: Linted) -> list[LintFinding]:
@@ -206,9 +222,8 @@ def _readers(linted: Linted) -> Iterator[LintFinding]:
         if edge.source.kind is not TaskKind.JOB or read is None or read.job is None or target is None:
             continue
         if read.job.on_straggler.lower() == "skip" or read.job.horizon_us is not None:
-            place = target.origin.place(target.offset)
             yield LintFinding(
-                "B008", Place(target.source, place.line, place.column),
+                "B008", _begin(target),
                 f"{shown(edge.target.name)} reads {shown(edge.source.name)}, which may be published without "
                 "stragglers, and cannot tell",
                 f"ON STRAGGLER WAIT or CORRECT, without HORIZON, in {shown(edge.source.name)}",
@@ -227,8 +242,61 @@ def _revisions(linted: Linted) -> Iterator[LintFinding]:
             )  # fmt: skip
 
 
+# -- early rows, assumptions, topics
+
+
+def _early(linted: Linted) -> Iterator[LintFinding]:
+    for each in linted.refused:
+        remedy = each.hint or "leave EARLY out"
+        yield LintFinding("B014", Place(each.source, each.line, each.column), each.message, remedy)
+    for task in linted.jobs.jobs:
+        statement = task.statement
+        job = statement.job if statement is not None else None
+        if statement is None or job is None or job.early_us is not None or job.delivery is not None:
+            continue
+        if gains_by_early(statement):
+            yield LintFinding(
+                "B013", _begin(statement), f"no further record removes a row of {shown(task.name)}",
+                f"EARLY '250 ms' after {shown(task.name)} emits each row before its window closes",
+            )  # fmt: skip
+
+
+def _assumed(linted: Linted) -> Iterator[LintFinding]:
+    for each in linted.analysis.graph.dependencies:
+        if proof := linted.contradicted.get(each):
+            message = f"the dependency {each} does not hold: {proof}"
+            yield LintFinding("B016", each.at, message, "leave it out, or correct the columns")
+
+
+def _topics(linted: Linted) -> Iterator[LintFinding]:
+    paths = [path for program in linted.programs for path in program.paths if path.source.startswith(POST)]
+    for task in linted.jobs.jobs:
+        statement = task.statement
+        job = statement.job if statement is not None else None
+        if statement is None or job is None or job.delivery in (None, TopicDelivery.UNORDERED):
+            continue
+        names = ("*", task.name, shown(task.name))
+        readers = [each for each in paths if each.source.removeprefix(POST) in names]
+        confluent = [not each.annotation.order_sensitive for each in readers]
+        if readers and least_delivery(confluent) is TopicDelivery.UNORDERED:
+            strategy = SEAL_KEY if job.delivery is TopicDelivery.SEALED else SEQUENCED
+            every_s = (job.every_us or 0) / 1e6
+            cost_s = expected_s(strategy, Circumstances(every_s=every_s, sequence_every_s=every_s))
+            yield LintFinding(
+                "B018", _begin(statement),
+                f"{shown(task.name)} is {job.delivery}, and all paths that read it are confluent: a post "
+                f"waits {FORMULAS[strategy]}, about {cost_s:g} s",
+                "DELIVERY UNORDERED",
+            )  # fmt: skip
+
+
+def _begin(statement: Statement) -> Place:
+    place = statement.origin.place(statement.offset)
+    return Place(statement.source, place.line, place.column)
+
+
 RULES: tuple[Callable[[Linted], Iterator[LintFinding]], ...] = (
-    _labels, _silent, _steps, _seals, _readers, _cycles, _twice, _revisions,
+    _labels, _silent, _steps, _seals, _readers, _cycles, _twice, _revisions, _early, _assumed, _topics,
 )  # fmt: skip
 
 

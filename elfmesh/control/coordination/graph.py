@@ -12,7 +12,7 @@ Paper: Blazes II, IV, V-A (cycles). Rule: S11.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from elfmesh.control.coordination.labels import Annotation
@@ -127,6 +127,11 @@ class Determines:
     left: frozenset[str]
     right: frozenset[str]
     both: bool = False
+    at: Place = field(default_factory=Place, compare=False)
+
+    def __str__(self) -> str:
+        left, right = (", ".join(sorted(side)) for side in (self.left, self.right))
+        return f"{left} {'<->' if self.both else '->'} {right}"
 
 
 @dataclass(frozen=True)

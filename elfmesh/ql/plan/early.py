@@ -24,6 +24,11 @@ EARLY = "EARLY"
 PERIOD_US_MIN = 50_000
 """Shortest period of early rows, because each member sends a message in each period."""
 
+
+class EarlyRefused(QueryError):
+    """EARLY on a statement whose rows may be removed again."""
+
+
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _WRITE = "Write rising conditions: count(*) >= 100, max(x) > 5, min(x) <= 1, joined by AND or OR."
 _KINDS = {
@@ -39,7 +44,7 @@ _KINDS = {
 
 
 def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
-    """Raise QueryError unless no record removes a row of a window.
+    """Raise EarlyRefused unless no record removes a row of a window.
 
     Args:
         statement: a job.
@@ -87,13 +92,29 @@ def _offending(part: Statement, condition: Expr, wanted: Direction) -> Expr | No
     return None if course(condition, part).direction in (wanted, Direction.CONSTANT) else condition
 
 
+def gains_by_early(statement: Statement) -> bool:
+    """Return whether EARLY is possible, and for more than lower bounds: rows of HAVING or single records."""
+    part = grouped(statement)
+    limited = any(each.plan.limit is not None or each.plan.offset for each in (statement, part))
+    if limited or statement.spans_intervals or (part.plan.having is None and not part.plan.repeat):
+        return False
+    try:
+        check_early(statement, (), statement.offset)
+    except EarlyRefused:
+        return False
+    return True
+
+
 def grouped(statement: Statement) -> Statement:
     """Return the part of a statement with EARLY that has its groups: there is one."""
     return statement.parts[0] if statement.parts else statement
 
 
-def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) -> QueryError:
-    return origin.error(f"EARLY is impossible here: {why}", at, hint)
+def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) -> EarlyRefused:
+    error = origin.error(f"EARLY is impossible here: {why}", at, hint)
+    return EarlyRefused(
+        error.message, line=error.line, column=error.column, hint=error.hint, source=error.source
+    )
 
 
 def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:

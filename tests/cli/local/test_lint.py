@@ -38,6 +38,34 @@ def test_an_allowed_finding_is_no_failure(text: str, capsys: pytest.CaptureFixtu
     assert "B009" in capsys.readouterr().out
 
 
+def test_a_sample_contradicts_a_dependency(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, log = tmp_path / "f.json", tmp_path / "log"
+    path = {"from": "clicks", "to": "n", "label": "CW", "lineage": {"id": "id"}}
+    file.write_text(json.dumps({"A": {"annotation": path}, "dependencies": ["id <-> campaign"]}))
+    log.write_text('{"id": 1, "campaign": "a"}\n{"id": 1, "campaign": "a"}\n{"id": 2, "campaign": "b"}\n')
+    assert run(["lint", str(file), "--sample", str(log)]) == 0
+    with log.open("a") as more:
+        more.write('{"id": 3, "campaign": "b"}\n')
+    assert run(["lint", str(file), "--sample", str(log), "-o", "sarif"]) == 1
+    (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"][0]["results"]
+    assert found["ruleId"] == "B016"
+    assert "campaign = b has the id 2 and 3" in found["message"]["text"]
+    assert run(["lint", str(file)]) == 0, "without a sample, dependencies are believed"
+
+
+def test_an_early_that_is_impossible_is_a_finding_and_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.elfql"
+    job = "CREATE JOB a.x EVERY '1 s' EARLY '1 s' AS SELECT u FROM log GROUP BY u HAVING count(*) < 3"
+    file.write_text(job)
+    assert run(["lint", str(file)]) == 1
+    assert f"{file}:1:79: error B014: EARLY is impossible here" in capsys.readouterr().out
+    file.write_text(f"-- elf: allow B014 because the query is being written\n{job}")
+    assert run(["lint", str(file)]) == 0
+    assert run(["blazes", str(file)]) == 65
+
+
 def test_json_sarif_and_github(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lint", text, "-o", "json"]) == 1
     assert [json.loads(line)["code"] for line in capsys.readouterr().out.splitlines()] == ["B001", "B010"]

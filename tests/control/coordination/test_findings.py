@@ -19,12 +19,26 @@ from elfmesh.control.coordination.findings import (
 from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobSink, job_graph
+from elfmesh.errors import QueryError
 from elfmesh.ql import parse_many
+from elfmesh.ql.text.parsing import parse_each
+from elfmesh.ql.plan.early import EarlyRefused
 
 
 def of_texts(text: str) -> list[LintFinding]:
-    jobs = job_graph(parse_many(text, source="f.elfql"))
-    return findings(Linted(analyse(dataflow(jobs)), jobs))
+    parsed = list(parse_each(text, source="f.elfql"))
+    jobs = job_graph([each for each in parsed if not isinstance(each, QueryError)])
+    refused = [each for each in parsed if isinstance(each, EarlyRefused)]
+    return findings(Linted(analyse(dataflow(jobs)), jobs, refused=refused))
+
+
+def of_sample(proof: str) -> list[LintFinding]:
+    (graph,) = read_annotations(Document("f.json", count("CW") | ASSUMED)).graphs({}).values()
+    return findings(Linted(analyse(graph), contradicted=dict.fromkeys(graph.dependencies, proof)))
+
+
+def of_topic(label: str) -> list[LintFinding]:
+    return of_program(READER.format(label))
 
 
 def of_function(*, refuted: bool) -> list[LintFinding]:
@@ -70,6 +84,17 @@ class P(elfmesh.Job):
     {}
     async def on_result(self, result):
         await self.multicast(result.rows)
+"""
+
+
+ASSUMED = {"dependencies": ["word -> counts"]}
+EARLY = "CREATE JOB a.x EVERY '1 s' EARLY '1 s' AS SELECT u FROM log GROUP BY u HAVING count(*) {}"
+READER = """
+import elfmesh
+class Board(elfmesh.Job):
+    query = "CREATE TOPIC ads.clicks DELIVERY SEQUENCED EVERY '1 s'"
+    @elfmesh.path("post:ads.clicks", "outside", "{}", idempotent=True)
+    async def on_post(self, topic, batch): ...
 """
 
 
@@ -134,12 +159,20 @@ CASES = (
         of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a"}]}),
         of_values(RING | {"streams": [OUT, {"name": "a", "from": "B.a", "to": "A.a", "delayed": True}]}),
     ),
+    (
+        "B013",
+        of_texts(EARLY.format("> 1").replace("EARLY '1 s'", "")),
+        of_texts(EARLY.format("< 3").replace("EARLY '1 s'", "")),
+    ),
+    ("B014", of_texts(EARLY.format("< 3")), of_texts(EARLY.format("> 3"))),
     ("B015", of_sink(revisions=True), of_sink(revisions=False)),
+    ("B016", of_sample("word = a has the counts 1 and 2"), of_sample("")),
     (
         "B017",
         of_values(count("CW") | streams(once=False)),
         of_values(count("CW", idempotent=True) | streams(once=False)),
     ),
+    ("B018", of_topic("CW"), of_topic("OW")),
 )
 
 
@@ -208,6 +241,22 @@ def test_a_seal_that_does_not_fit_names_what_would() -> None:
     assert seal.remedy == "seal on one of word, or declare the dependency word -> user"
     fits = count("OW", subscript=["word"]) | streams(seal=["user"]) | {"dependencies": ["word -> user"]}
     assert of_values(fits) == []
+
+
+def test_an_early_that_is_impossible_is_found_where_it_is_and_hides_no_other_job() -> None:
+    text = EARLY.format("< 3") + ";\n" + JOB.format("y", "ON STRAGGLER SKIP", "log")
+    found = {each.code: each for each in of_texts(text)}
+    assert {code: str(each.at) for code, each in found.items()} == {
+        "B014": "f.elfql:1:79",
+        "B001": "f.elfql:2:1",
+    }
+    assert "further record may make this condition false" in found["B014"].message
+
+
+def test_the_cost_of_a_topic_that_is_too_strong_is_named() -> None:
+    (found,) = [each for each in of_topic("CW") if each.code == "B018"]
+    assert "EVERY + barrier, about 1.04 s" in found.message
+    assert str(found.at).startswith("f.py")
 
 
 # -- comments

@@ -13,6 +13,7 @@ from elfmesh.control.coordination.repair import remedies
 from elfmesh.control.coordination.statements import CONDITIONS, dataflow
 from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.ql import parse_many
+from tests.hostile.cost import calls
 
 ROOT = Path(__file__).parents[3]
 WINDOW = "GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)"
@@ -264,3 +265,20 @@ def test_early_rows_are_a_confluent_output_of_their_own() -> None:
     assert str(analysis.label("s.hot early")) == "Async"
     assert [each.name for each in analysis.graph.outputs if each.provisional] == []
     assert "s.hot early" not in analysed(f"CREATE JOB s.hot AS {text}").outputs
+
+
+CALLS_MAX = 3_000
+"""Functions of Python and C for each job: a thousand jobs take half a second."""
+
+
+def test_an_analysis_costs_the_same_for_each_of_many_jobs() -> None:
+    texts = [
+        f"CREATE JOB a.j{at} EVERY '1 s' ON STRAGGLER SKIP AS SELECT u, count(*) AS n "
+        f"FROM {f'a.j{at - 1}' if at % 10 else 'log'} GROUP BY u ORDER BY n DESC LIMIT 10"
+        for at in range(80)
+    ]
+    parsed = parse_many(";\n".join(texts))
+    small = calls(lambda: analyse(dataflow(job_graph(parsed[:20]))))
+    large = calls(lambda: analyse(dataflow(job_graph(parsed))))
+    assert large < 4.4 * small
+    assert large < CALLS_MAX * len(parsed)

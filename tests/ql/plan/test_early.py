@@ -4,7 +4,7 @@ import pytest
 
 from elfmesh.ql import parse
 from elfmesh.ql.plan.directions import Direction
-from elfmesh.ql.plan.early import columns_by_direction
+from elfmesh.ql.plan.early import columns_by_direction, gains_by_early
 from tests.ql.refusals import refusing
 
 JOB = "CREATE JOB a.b EVERY '5 s' EARLY '250 ms' AS\n"
@@ -84,6 +84,31 @@ def test_a_rising_condition_is_accepted(having: str) -> None:
 )
 def test_a_monotone_statement_is_accepted(query: str) -> None:
     assert parse(JOB + query if "HOP" not in query else JOB.replace("EVERY '5 s' ", "") + query).job
+
+
+@pytest.mark.parametrize(
+    ("query", "gains"),
+    [
+        ("SELECT k FROM log GROUP BY k HAVING count(*) > 3", True),
+        ("SELECT ts, msg FROM log WHERE level = 'ERROR'", True),
+        ("SELECT k, count(*) AS n FROM log GROUP BY k", False),
+        ("SELECT k FROM log GROUP BY k HAVING count(*) < 3", False),
+        ("SELECT k FROM log GROUP BY k HAVING count(*) > 3 ORDER BY k LIMIT 5", False),
+        ("SELECT ts, msg FROM log LIMIT 5", False),
+        ("SELECT k FROM (SELECT k FROM log LIMIT 5) t", False),
+        ("SELECT k FROM log GROUP BY k HAVING count(*) > 3 UNION ALL SELECT k FROM log2", False),
+        ("SELECT l.n FROM log JOIN lookup.hosts l ON log.h = l.h", False),
+        ("SELECT k FROM shop.hot GROUP BY k HAVING count(*) > 3", False),
+        (
+            "SELECT k FROM log GROUP BY SEALED(k WHEN e = 'z' PRODUCERS ONE AFTER '1 h') HAVING count(*) > 3",
+            False,
+        ),
+    ],
+)
+def test_early_is_proposed_only_where_the_parser_accepts_it_and_rows_gain(query: str, gains: bool) -> None:
+    assert gains_by_early(parse(JOB.replace("EARLY '250 ms' ", "") + query)) == gains
+    if gains:
+        parse(JOB + query)
 
 
 def test_a_table_of_the_text_may_be_joined() -> None:
