@@ -24,10 +24,10 @@ from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobGraph, JobSink, job_graph
 from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.ql import parse_many
-from elfmesh.ql.text.parsing import parse_each
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.plan.early import EarlyRefused
 from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.text.parsing import parse_each
 
 Trial = Callable[[PythonFunction], str]
 """Tries a function, and returns why it is not confluent, or nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from elfmesh.control.closing.copy_recovery import (
@@ -45,13 +46,13 @@ class Rig(ClosingRig):
         return self.collection.recovery
 
     def asked_for(self) -> list[Surrender]:
-        """What was multicast since the last call; the multicasts have reached the peers."""
+        """What was multicast since the last call, without its causes; the multicasts have reached the peers."""
         sent = [effect for effect in self.context.out if isinstance(effect, Publish)]
         found = [unpack(effect.body) for effect in sent]
         self.context.out = [effect for effect in self.context.out if not isinstance(effect, Publish)]
         for effect in sent:
             self.context.answer(effect.token, PublishDone(effect.tree, 1, (), 3, effect.token))
-        return [message for message in found if isinstance(message, Surrender)]
+        return [replace(message, cause=UNSET) for message in found if isinstance(message, Surrender)]
 
     def copy(self, number: int = 1, start: int = START, stop: int = START + 2, **other: object) -> Keep:
         member = self.book.entries[number].contact.id

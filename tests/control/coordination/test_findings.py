@@ -21,8 +21,8 @@ from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse_many
-from elfmesh.ql.text.parsing import parse_each
 from elfmesh.ql.plan.early import EarlyRefused
+from elfmesh.ql.text.parsing import parse_each
 
 
 def of_texts(text: str) -> list[LintFinding]:
