@@ -13,7 +13,8 @@ voter. If no agent can replace an acceptor that has lost its votes, the register
 it may become an acceptor again later.
 
 A founder asks the agents nearest to the job's id. If an acceptor is not one of these, a change of the
-acceptors is settled only after a majority of them holds the terms that name the new ones.
+acceptors is settled only after a majority of them holds the terms that name the new ones. A voter that leaves
+for good is not counted, because no founder will reach it.
 
 A fleet of one or two agents has a register with one acceptor, which grows one acceptor at a time from the
 third agent on.
@@ -40,6 +41,11 @@ GONE_S = 60.0
 
 READY_S = 3.0
 """Time for a new acceptor to complete its copy of the log."""
+
+
+def is_known_near(near: int, holders: int) -> bool:
+    """Return whether a majority of the agents that a founder asks holds the terms with the new voters."""
+    return 2 * holders > near
 
 
 class Voting(Protocol):
@@ -257,7 +263,7 @@ class Electorate:
             self._submit_settle()
         elif not self._counting:
             self._counting = True
-            near = self._nearest
+            near = tuple(contact for contact in self._nearest if contact.id not in self._leaving)
             self._master.count_holders(near, lambda count: self._counted(near, count))
 
     @safeguard("settled-when-the-terms-are-known")
@@ -269,7 +275,7 @@ class Electorate:
     def _counted(self, near: tuple[Contact, ...], count: int) -> None:
         self._counting = False
         joint = bool(self._master.cell.value.former)
-        if joint and 2 * count > len(near) and self._proposer.idle and not self._stopped:
+        if joint and is_known_near(len(near), count) and self._proposer.idle and not self._stopped:
             self._submit_settle()
 
     def _submit_settle(self) -> None:

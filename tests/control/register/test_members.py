@@ -200,10 +200,12 @@ def test_the_labels_of_an_agent_are_those_that_it_has_reported_itself() -> None:
     assert rig.invited == [], "the register's value has old labels of the voters"
 
 
-def joint_with_a_far_voter() -> Racks:
+def joint_with_a_far_voter(leaves: Contact | None = None) -> Racks:
     rig = Racks()
     rig.passes()
     assert rig.changes, "no voter is exchanged"
+    if leaves is not None:
+        rig.electorate.resign(leaves.id, last=False)
     value = replace(rig.cell.value, acceptors=(ME, CROWDED[0], FAR), former=rig.cell.value.acceptors)
     rig.decide(RegisterCell(value))
     return rig
@@ -222,6 +224,12 @@ def test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows() ->
     _, counted = rig.counting[1]
     counted(3)
     assert rig.changes[1:] == [Settle("i", 1)]
+
+
+def test_a_voter_that_leaves_is_not_one_of_the_agents_near_the_job_that_know() -> None:
+    rig = joint_with_a_far_voter(CROWDED[1])
+    near, _ = rig.counting[0]
+    assert near == (ME, CROWDED[0], CROWDED[2])
 
 
 def test_voters_near_the_job_are_settled_at_once() -> None:
