@@ -1,11 +1,7 @@
-"""Rules of grants, as the model explores them before the product has them.
+"""Values and changes of the model of grants.
 
-Owns the value that a grant is part of, the changes of that value, complete records, votes and folding. The
-rounds, ballots and groups are the product's (`control/consensus/rules.py`). Terms are those of the design of
-several sites: a *grant* in the register's value lets a majority of the acceptors close intervals by votes.
-
-The record of a complete interval is a function of the contributions and the grant (`completed`). Everything
-that a real record adds follows from these two, so the model leaves it out.
+The record of a complete interval is a function of the contributions and the grant (`made`). Everything that a
+real record adds follows from these two, so the model leaves it out.
 """
 
 from __future__ import annotations
@@ -14,30 +10,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace as with_fields
+
 from elfmesh.control.consensus.rules import Group
+from elfmesh.control.register.grant import RosterBasis, VotingGrant
 from elfmesh.machine import Contact
-
-
-class Grant(NamedTuple):
-    """Permission to close complete intervals by votes; `excluded` members are not waited for."""
-
-    epoch: int
-    roster_epoch: int
-    roster: tuple[str, ...]
-    excluded: tuple[str, ...] = ()
+from tests.control.register.grant_flaws import Rules
 
 
 class GrantedRecord(NamedTuple):
     """A record. `grant`: under which it is complete; None: the master closed it as it was.
 
-    `content` has (number, agent, variant) of each contribution in it.
+    `content` has (number, agent, variant, basis) of each contribution in it.
     """
 
     interval: int
     since: int
     epoch: int
-    grant: Grant | None = None
-    content: tuple[tuple[int, str, int], ...] = ()
+    basis: RosterBasis
+    grant: VotingGrant | None = None
+    content: tuple[tuple[int, str, int, RosterBasis], ...] = ()
 
 
 History = tuple[GrantedRecord, ...]
@@ -52,8 +44,10 @@ class GrantedValue(NamedTuple):
     roster: tuple[str, ...]
     acceptors: tuple[Contact, ...]
     former: tuple[Contact, ...] = ()
-    grant: Grant | None = None
+    grant: VotingGrant | None = None
     history: History = ()
+    basis: RosterBasis = RosterBasis()
+    paused: bool = False
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -61,8 +55,16 @@ class GrantedValue(NamedTuple):
         return (tuple(contact.id for contact in self.former), new) if self.former else (new,)
 
     @property
+    def voters(self) -> frozenset[bytes]:
+        return frozenset(agent for group in self.groups for agent in group)
+
+    @property
     def is_over(self) -> bool:
         return False
+
+    @property
+    def following_index(self) -> int:
+        return following_index(self.history, self.basis)
 
     def member_since(self, agent: bytes) -> int:
         """Return the boot in which an agent became an acceptor of the value."""
@@ -78,99 +80,58 @@ class Delivery(NamedTuple):
     interval: int
     revision: int = 1
     variant: int = 0
+    basis: RosterBasis = RosterBasis()
 
 
-def following_index(history: History) -> int:
-    return history[-1].interval + 1 if history else 0
+def following_index(history: History, basis: RosterBasis) -> int:
+    """Return the first open interval of a numbering."""
+    return history[-1].interval + 1 if history and history[-1].basis.numbering == basis.numbering else 0
 
 
-def is_prefix(short: History, long: History) -> bool:
-    return long[: len(short)] == short
-
-
-def completed(
+def made(
     held: frozenset[Delivery],
-    grant: Grant,
+    value: GrantedValue,
     history: History,
     empty: frozenset[int],
     intervals: int,
-    flaws: frozenset[str],
+    rules: Rules,
 ) -> list[GrantedRecord]:
-    """Return the next record that a site can make by itself: none or one, without flaws."""
-    since = index = following_index(history)
-    made: list[GrantedRecord] = []
-    while index < intervals:
-        counted = [
-            each
-            for each in held
-            if each.interval == index and ("no fence" in flaws or each.roster_epoch == grant.roster_epoch)
-        ]
-        content = []
-        for number, agent in enumerate(grant.roster):
-            if agent in grant.excluded:
-                continue
-            mine = [each for each in counted if each.number == number]
-            if not mine and "incomplete" not in flaws:
-                return made
-            content += [(number, each.agent, each.variant) for each in mine]
-        if index not in empty:
-            return [*made, GrantedRecord(index, since, grant.epoch, grant, tuple(sorted(content)))]
-        if not grant.excluded:
-            since = index + 1  # a complete and empty interval has no record where all members are in
-        elif "runs by time" in flaws:
-            made.append(GrantedRecord(index, since, grant.epoch, grant))
-        index += 1
-    return made
+    """Return the next record that a site can make by itself, whenever it looks: one, or none."""
+    grant, begin = value.grant, following_index(history, value.basis)
+    assert grant is not None
+    required = range(grant.roster)
+    counted = [each for each in held if rules.counts(grant, each.roster_epoch)]
+
+    def is_complete(index: int) -> bool:
+        return rules.is_complete(grant, required, {each.number for each in counted if each.interval == index})
+
+    spans = [
+        rules.next_span(grant, begin, stop, is_complete, empty.__contains__)
+        for stop in range(begin + 1, intervals + 1)
+    ]
+    records = []
+    for span in spans:
+        if span is not None:
+            content = tuple(
+                (each.number, each.agent, each.variant, each.basis)
+                for each in sorted(counted)
+                if each.interval == span.last and each.number in required
+                and each.number not in grant.excluded
+            )  # fmt: skip
+            records.append(GrantedRecord(span.last, span.since, grant.epoch, value.basis, grant, content))
+    return list(dict.fromkeys(records))
 
 
-def abstains(held: frozenset[Delivery], grant: Grant, record: GrantedRecord, flaws: frozenset[str]) -> bool:
+def abstains(held: frozenset[Delivery], grant: VotingGrant, record: GrantedRecord, rules: Rules) -> bool:
     """Return whether a site has something that the record leaves out, and so must not vote on it."""
-    for each in held:
-        if each.roster_epoch != grant.roster_epoch or not record.since <= each.interval <= record.interval:
-            continue
-        left_out = each.agent in grant.excluded or each.number >= len(grant.roster)
-        if left_out and "no abstaining" not in flaws:
-            return True
-        if each.revision > 1 and "revision" not in flaws:
+    for index in range(record.since, record.interval + 1):
+        revisions: dict[int, int] = {}
+        for each in held:
+            if each.interval == index and rules.counts(grant, each.roster_epoch):
+                revisions[each.number] = max(each.revision, revisions.get(each.number, 0))
+        if rules.abstains(grant, range(grant.roster), revisions):
             return True
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """What a proposer knows behind the promises: the value with the votes in it.
-
-    `conflict`: two votes of one ballot differ. `decided`: no vote that is not known can change the result.
-    """
-
-    value: GrantedValue
-    conflict: bool = False
-    decided: bool = True
-
-
-def fold(found: GrantedValue, votes: dict[bytes, History], flaws: frozenset[str]) -> Folded:
-    """Fold the votes under the ballot of the value found into it (G4, G7).
-
-    Args:
-        found: value of the highest ballot.
-        votes: by acceptor that has promised, what it has voted under that ballot; () if nothing.
-        flaws: rules that are left out.
-    """
-    cast = sorted((each for each in votes.values() if each), key=len)
-    if not cast or "no fold" in flaws:
-        return Folded(found)
-    longest = cast[-1]
-    if all(is_prefix(each, longest) for each in cast):
-        return Folded(found._replace(history=longest) if is_prefix(found.history, longest) else found)
-    voters = [contact.id for contact in found.acceptors]
-    decided = "conflict by a majority" in flaws or all(voter in votes for voter in voters)
-    kept = found.history
-    for each in cast:
-        for end in range(len(kept) + 1, len(each) + 1):
-            same = sum(is_prefix(each[:end], votes.get(voter, ())) for voter in voters)
-            if 2 * same > len(voters):
-                kept = each[:end]
-    return Folded(found._replace(history=kept, grant=None), conflict=True, decided=decided)
 
 
 class Asker(NamedTuple):
@@ -189,21 +150,28 @@ class Bounds:
     intervals: int
     boots: tuple[int, ...]
     kept: frozenset[tuple[str, int]]
-    flaws: frozenset[str]
+    permitted: bool
+    rules: Rules
 
 
 def changed(
     word: str, found: GrantedValue, asker: Asker, bounds: Bounds, *, certain: bool
 ) -> GrantedValue | None:
     """Return the next value; None if the value found refuses the change."""
+    value = _changed(word, found, asker, bounds, certain=certain)
+    if value is None or value.grant is None:
+        return value
+    permitted = bounds.rules.may_grant(value.groups, paused=value.paused, permitted=bounds.permitted)
+    return value if permitted else value._replace(grant=None)
+
+
+def _changed(
+    word: str, found: GrantedValue, asker: Asker, bounds: Bounds, *, certain: bool
+) -> GrantedValue | None:
     if word == "take over":
         if found.epoch != asker.known_epoch:
             return None
-        epoch = found.epoch + 1
-        kept = found.grant is not None or "roster epoch kept" in bounds.flaws
-        return found._replace(
-            epoch=epoch, master=asker.number, roster_epoch=found.roster_epoch if kept else epoch
-        )
+        return _in_epoch(found, found.basis, bounds)._replace(master=asker.number)
     if found.epoch != asker.epoch:
         return None
     if word == "settle":
@@ -213,21 +181,34 @@ def changed(
     return _CHANGES[word.split()[0]](word, found, asker, bounds)
 
 
+def _in_epoch(found: GrantedValue, basis: RosterBasis, bounds: Bounds) -> GrantedValue:
+    """Return the value in the next epoch."""
+    epoch, granted = found.epoch + 1, found.grant is not None
+    fence = bounds.rules.roster_epoch(found.roster_epoch, epoch, found.basis, basis, granted=granted)
+    return found._replace(epoch=epoch, roster_epoch=fence, basis=basis)
+
+
 def _exchanged(word: str, found: GrantedValue, bounds: Bounds) -> GrantedValue | None:
     comes, goes = word.split(">") if ">" in word else (word[1:], "") if word[0] == "+" else ("", word[1:])
     kept = tuple(each for each in found.acceptors if not goes or each.port != int(goes))
     new = [contact(int(comes), bounds.boots[int(comes) - 1])] if comes else []
     if found.former or any(one.id == other.id for one in kept for other in new):
         return None
-    joint = found._replace(acceptors=(*kept, *new), former=found.acceptors)
-    return joint if "grant while joint" in bounds.flaws else joint._replace(grant=None)
+    return found._replace(acceptors=(*kept, *new), former=found.acceptors)
 
 
 def _grant(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
-    if found.former:
-        return None
-    grant = Grant(found.epoch, found.roster_epoch, asker.roster)
+    return _granted(found, asker, ())
+
+
+def _granted(found: GrantedValue, asker: Asker, excluded: tuple[int, ...]) -> GrantedValue:
+    version, first = len(asker.roster), found.following_index
+    grant = VotingGrant(found.epoch, found.roster_epoch, version, first, excluded)
     return found._replace(roster=asker.roster, grant=grant)
+
+
+def _pause(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
+    return found._replace(paused=True)
 
 
 def _revoke(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
@@ -235,53 +216,52 @@ def _revoke(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> Gra
 
 
 def _advance(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
-    epoch = found.epoch + 1
-    return found._replace(epoch=epoch, roster_epoch=epoch, roster=asker.roster, grant=None)
+    """A change of the version, the numbering, the partitions or the bounds; members need its terms first."""
+    field = word.split()[1]
+    basis = found.basis._replace(**{field: getattr(found.basis, field) + 1})
+    return _in_epoch(found, basis, bounds)._replace(roster=asker.roster, grant=None)
 
 
 def _roster(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
     roster = (*found.roster, word.split()[1])
-    grant = found.grant and found.grant._replace(epoch=found.epoch, roster=roster)
+    grant = found.grant and with_fields(bounds.rules.renewed(found.grant, found.epoch), roster=len(roster))
     return found._replace(roster=roster, grant=grant)
 
 
 def _close(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
     """The master closes the next interval as it is."""
-    index = following_index(found.history)
+    index = found.following_index
     if index >= bounds.intervals:
         return None
-    grant = found.grant
-    if grant is not None and "grant not renewed" not in bounds.flaws:
-        grant = grant._replace(epoch=found.epoch)
-    record = GrantedRecord(index, index, found.epoch)
+    grant = found.grant and bounds.rules.renewed(found.grant, found.epoch)
+    record = GrantedRecord(index, index, found.epoch, found.basis)
     return found._replace(history=(*found.history, record), grant=grant)
 
 
 def _exclude(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
     """The first closing without a dead member; the grant excludes it if no agent holds anything of it."""
     closed, agent = _close(word, found, asker, bounds), word.split()[1]
-    if closed is None or found.former:
+    if closed is None:
         return None
-    first = following_index(closed.history)
-    held = any(name == agent and index >= first for name, index in bounds.kept)
-    if held and "copies left out" not in bounds.flaws:
+    kept = [index for name, index in bounds.kept if name == agent]
+    if not bounds.rules.may_exclude(closed.following_index, kept):
         return closed._replace(grant=None)
-    excluded = (found.grant.excluded if found.grant else ()) + (agent,)
-    grant = Grant(found.epoch, found.roster_epoch, asker.roster, excluded)
-    return closed._replace(roster=asker.roster, grant=grant)
+    excluded = found.grant.excluded if found.grant else ()
+    return _granted(closed, asker, (*excluded, asker.roster.index(agent)))
 
 
 def _include(word: str, found: GrantedValue, asker: Asker, bounds: Bounds) -> GrantedValue | None:
-    grant = found.grant
-    if grant is None:
+    if found.grant is None:
         return found
-    excluded = tuple(each for each in grant.excluded if each != word.split()[1])
-    return found._replace(grant=grant._replace(epoch=found.epoch, excluded=excluded))
+    number = found.roster.index(word.split()[1])
+    excluded = tuple(each for each in found.grant.excluded if each != number)
+    grant = with_fields(bounds.rules.renewed(found.grant, found.epoch), excluded=excluded)
+    return found._replace(grant=grant)
 
 
 _CHANGES: dict[str, Callable[[str, GrantedValue, Asker, Bounds], GrantedValue | None]] = {
     "grant": _grant, "revoke": _revoke, "advance": _advance, "roster": _roster, "close": _close,
-    "exclude": _exclude, "include": _include,
+    "exclude": _exclude, "include": _include, "pause": _pause,
 }  # fmt: skip
 
 

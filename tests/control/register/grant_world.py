@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 from elfmesh.control.consensus.rules import Ballot, Group, Round, Vote
+from elfmesh.control.register.grant import RosterBasis
 from tests.control.register.grant_rules import Delivery, GrantedValue, History
 
 MASTER = 101
@@ -49,11 +50,12 @@ class CastVote(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """A roster number that a master has announced."""
+    """A roster number that a master has announced, and what its agent evaluates records by."""
 
     roster_epoch: int
     number: int
     agent: str
+    basis: RosterBasis = RosterBasis()
 
 
 class Reply(NamedTuple):
@@ -64,10 +66,15 @@ class Reply(NamedTuple):
     value: GrantedValue | None
     boot: int
     cast: History
+    lacks: frozenset[int]
 
 
 class Site(NamedTuple):
-    """One agent: what it knows, and what it has sent."""
+    """One agent: what it knows, and what it has sent.
+
+    `lacks`: places in its vote of records that it does not have. `named`: voters in the terms that it holds.
+    `gone`: it has left for good.
+    """
 
     vote: Vote[GrantedValue]
     held: frozenset[Delivery] = frozenset()
@@ -76,6 +83,9 @@ class Site(NamedTuple):
     promises: frozenset[Reply] = frozenset()
     accepted: frozenset[Ballot] = frozenset()
     sent: frozenset[CastVote] = frozenset()
+    lacks: frozenset[int] = frozenset()
+    named: frozenset[bytes] = frozenset()
+    gone: bool = False
 
 
 class World(NamedTuple):
@@ -94,9 +104,13 @@ def at(world: World, place: int, site: Site) -> World:
     return world._replace(sites=put(world.sites, place, site))
 
 
+def with_leader(world: World, place: int, leader: Leader) -> World:
+    return world._replace(proposers=put(world.proposers, place, leader))
+
+
 def names_a_roster(word: str) -> bool:
     """Whether a master announces a roster once this change is chosen."""
-    return word in ("take over", "advance") or word.startswith("roster")
+    return word == "take over" or word.startswith(("roster", "advance"))
 
 
 def forgetful(world: World) -> World:

@@ -49,17 +49,21 @@ class Wandered(Explored[Any], Protocol):
 
 def explore(model: Explored[S], states_max: int) -> tuple[int, bool]:
     """Breadth first; how many states were seen, and whether these are all. Raises Broken."""
-    seen = {model.start}
+    seen = {model.start: 0}
     queue = deque([model.start])
     while queue:
         state = queue.popleft()
-        for following in model.successors(state):
-            if following not in seen:
-                if len(seen) >= states_max:
-                    return len(seen), False
-                model.check(following)
-                seen.add(following)
-                queue.append(following)
+        try:
+            for following in model.successors(state):
+                if following not in seen:
+                    if len(seen) >= states_max:
+                        return len(seen), False
+                    model.check(following)
+                    seen[following] = seen[state] + 1
+                    queue.append(following)
+        except Broken as broken:
+            broken.steps = seen[state] + 1
+            raise
     return len(seen), True
 
 
