@@ -10,6 +10,7 @@ import pytest
 
 from elfmesh.control.register.members import Electorate
 from tests.exhaustive import few, nightly
+from tests.sim.swarm.close_path import RECORDS, close_paths
 from tests.sim.swarm.failover import KILL, SILENCE, measure, quantile, skips
 from tests.sim.swarm.racks import NEAR, far_voters, lose_a_rack
 from tests.sim.swarm.soak import quiet
@@ -80,3 +81,12 @@ def test_a_founder_that_reaches_no_voter_learns_them_from_the_agents_near_the_jo
     assert (found.racks, found.learned) == (3, True)
     assert found.far > 0
     assert 2 * found.holders > NEAR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(SEEDS, 1))
+def test_a_reader_has_an_interval_four_legs_after_its_last_seal(seed: int) -> None:
+    """One to the master, one to a voter and back, one to the reader (a grant is to leave two)."""
+    found = close_paths(seed)
+    assert len(found) == RECORDS
+    assert [each.legs for each in found] == [4] * RECORDS, found
