@@ -46,7 +46,7 @@ class Rig(ClosingRig):
         return self.collection.recovery
 
     def asked_for(self) -> list[Surrender]:
-        """What was multicast since the last call, without its causes; the multicasts have reached the peers."""
+        """What was multicast since the last call, without causes; the multicasts have reached the peers."""
         sent = [effect for effect in self.context.out if isinstance(effect, Publish)]
         found = [unpack(effect.body) for effect in sent]
         self.context.out = [effect for effect in self.context.out if not isinstance(effect, Publish)]
