@@ -63,8 +63,12 @@ def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str,
         "window": _window(statement),
         "inputs": [_input(part) for part in parts],
     }
+    agents = [line for part in parts for line in _agent_steps(part)]
+    if job is not None and job.standby_us is not None:
+        lag = format_duration(job.standby_us)
+        agents.append(f"ship the open windows to a standby, which lacks at most the newest {lag}")
     found["stages"] = [
-        {"at": "agents", "does": [line for part in parts for line in _agent_steps(part)]},
+        {"at": "agents", "does": agents},
         {"at": "reducers", "does": _reducer_steps(statement)},
         {"at": "master", "does": [*_relation(statement.relation), *_end(statement)]},
     ]

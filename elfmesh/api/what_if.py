@@ -39,6 +39,8 @@ class JobLoss:
         voters: number of its voters.
         voters_left: how many of them would remain.
         next_result: when the next result would come; `none` without a majority of the voters, or members.
+        kept: share of what the members had read in open windows that would remain, with the panes that
+            standbys hold.
     """
 
     job: str
@@ -50,6 +52,7 @@ class JobLoss:
     voters: int
     voters_left: int
     next_result: str
+    kept: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +216,14 @@ def _own_loss(
     job: Mapping[str, Any], plan: JobPlan, gone: Collection[str], addresses: Collection[str]
 ) -> JobLoss:
     """Return the loss of a job by its own members, master and voters."""
-    rates, missing = Rates(), 0
+    rates, missing, held = Rates(), 0, 0
     members = job["roster"]["agents"]
     for at, each in enumerate(members):  # its own number may be of any size
         rates.reported(at, each.get("usual_records") or ())
         if each["agent"] in gone or each["dead"]:
             missing |= 1 << at
+            if each.get("standby") and each["standby"] not in gone:
+                held |= 1 << at
     required = (1 << len(members)) - 1
     shares = rates.shares(required, missing, plan.shape)
     voters = list(job["voters"])
@@ -229,7 +234,7 @@ def _own_loss(
     bounds = plan.shape.bounds(*shares)
     return JobLoss(
         str(job["job"]), plan.shape.share(*shares), *bounds, len(members), lost, len(voters), len(left),
-        next_result,
+        next_result, plan.shape.share(*rates.shares(required, missing & ~held, plan.shape)),
     )  # fmt: skip
 
 
@@ -246,11 +251,14 @@ def _with_read(own: JobLoss, plan: JobPlan, read: Mapping[str, JobLoss | None]) 
             plan.shape.bounds([1.0 if each is None else each.at_least for each in sources], even),
             plan.shape.bounds([1.0 if each is None else each.at_most for each in sources], even),
         )
+        kept = plan.shape.share([1.0 if each is None else each.kept for each in sources], even)
     else:  # results beside a stream multiply
         share = own.fidelity * prod(each.fidelity for each in losses)
         least = max(0.0, own.at_least + sum(each.at_least for each in losses) - len(losses))
         most = min(own.at_most, *(each.at_most for each in losses))
+        kept = own.kept * prod(each.kept for each in losses)
     waits = any(each.next_result == NONE for each in losses)
     return replace(
-        own, fidelity=share, at_least=least, at_most=most, next_result=NONE if waits else own.next_result
-    )
+        own, fidelity=share, at_least=least, at_most=most, kept=kept,
+        next_result=NONE if waits else own.next_result,
+    )  # fmt: skip

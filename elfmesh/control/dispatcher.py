@@ -29,6 +29,7 @@ from elfmesh.control.programs.beside import Programs
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_parts as parts
 from elfmesh.control.protocol import messages_safety as safety
+from elfmesh.control.protocol import messages_standby as standby
 from elfmesh.control.protocol import messages_succession as succession
 from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.control.protocol.fences import Handlers
@@ -124,7 +125,7 @@ class Dispatcher:
             versions.Rehearse: lambda message: pack(member_host.on_rehearse(message)),
             ctl.Roster: lambda message: _packed(member_host.on_roster(message.terms)),
             ctl.Mark: self._on_watermark,
-            safety.Surrender: lambda message: member_host.copy_store.on_surrender(message.master, message),
+            safety.Surrender: member_host.on_surrender,
             ctl.Stop: self._on_stop,
         }
 
@@ -164,6 +165,12 @@ class Dispatcher:
             Resigned: lambda sender, message, payload: self._drain.on_resigned(message),
             ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.on_what_runs(message),
             safety.KeptCopy: self._on_kept_copy,
+            standby.Prefix: lambda sender, message, payload: term(message).collection.prefix(
+                message, payload
+            ),
+            standby.Shipping: lambda sender, message, payload: term(message).members.on_shipping(
+                sender, message
+            ),
             safety.AskFates: self._on_ask_outcomes,
             safety.Verified: self._on_verified,
         }
@@ -180,6 +187,8 @@ class Dispatcher:
             Ordered: self._member_host.post_senders.on_ordered,
             safety.Keep: self._on_keep,
             safety.Kept: self._on_kept,
+            standby.Delta: self._on_delta,
+            standby.Chained: self._on_chained,
             safety.Fates: self._on_outcomes,
             ctl.Submit: self._on_submit,
             ctl.Ask: self._on_ask,
@@ -210,10 +219,13 @@ class Dispatcher:
         self._leadership.forget(message.job, message.incarnation)
 
     def _on_verify(self, sender: Contact, message: safety.Verify, payload: bytes) -> None:
-        if member := self._member_host.members.get(message.manifest.job_id):
-            member.on_verify(sender, message)
+        member, manifest = self._member_host.members.get(message.manifest.job_id), message.manifest
+        if member and member.entry and manifest.incarnation == member.manifest.incarnation:
+            member.rechecks.on_verify(sender, message, member.entry.number)
 
-    def _copy_store(self, message: safety.Keep | safety.Kept | safety.Fates) -> Member | None:
+    def _copy_store(
+        self, message: safety.Keep | safety.Kept | safety.Fates | standby.Delta | standby.Chained
+    ) -> Member | None:
         member = self._member_host.members.get(message.job)
         if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
             self._context.stats["control.misplaced"] += 1
@@ -228,15 +240,21 @@ class Dispatcher:
         if member := self._copy_store(message):
             member.copy_sender.on_kept(sender, message)
 
+    def _on_delta(self, sender: Contact, message: standby.Delta, payload: bytes) -> None:
+        if self._copy_store(message):
+            self._member_host.copy_store.panes.on_delta(sender, message, payload)
+
+    def _on_chained(self, sender: Contact, message: standby.Chained, payload: bytes) -> None:
+        if member := self._copy_store(message):
+            member.panes.on_chained(sender, message)
+
     def _on_outcomes(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
         if member := self._copy_store(message):
             member.accounting.on_outcomes(message)
 
     # -- for masters -----------------------------------------------------------------------------------
 
-    def _term(
-        self, message: ctl.Announced | ctl.RosterAck | ctl.Waiting | parts.PartFault | Early
-    ) -> MasterTerm:
+    def _term(self, message: Any) -> MasterTerm:
         return self._masters[message.job].term  # the fence has checked that this agent leads the job
 
     def _on_rate(self, sender: Contact, message: ctl.Rate, payload: bytes) -> None:

@@ -42,6 +42,7 @@ from elfmesh.control.protocol.events import (
     LocalStreams,
     LogDamaged,
     LogRead,
+    PanesCut,
     PostsRead,
     ProgramAttached,
     ProgramGone,
@@ -268,17 +269,10 @@ class Control:
                 if event.job in members:
                     self.context.note("sealed", event.job, event.start, event.stop)
                     members[event.job].sealed(event)
-            case Revised():
-                if event.job in members:
-                    members[event.job].revised(event)
-            case EarlyReported():
-                if event.job in members:
-                    members[event.job].early.reported(event)
             case PostsRead():
                 self.member_host.post_senders.read(event)
-            case WorkerReport():
-                if event.job in members:
-                    members[event.job].report(event)
+            case Revised() | EarlyReported() | PanesCut() | WorkerReport():
+                self.member_host.worker_reported(event)
             case Finalised() | EarlyMerged():
                 if event.job in masters and masters[event.job].term.epoch == event.epoch:
                     masters[event.job].term.made(event)

@@ -6,9 +6,11 @@ and the decoded contents of small partials that this process has encoded recentl
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +33,7 @@ from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, table_to_ipc
 from elfmesh.control.jobs.row_pages import RowLimits, packed
 from elfmesh.control.jobs.tentative_accuracy import compared
 from elfmesh.control.protocol.events import EarlyMerged, Finalise, Finalised, MergeEarly
+from elfmesh.errors import DataError, ProtocolError
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.job_rows import latest_tables, result_block
 from elfmesh.ingest.memory import give_back
@@ -41,6 +44,7 @@ from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.open_groups import ClosedPane, read_open, write_open
 from elfmesh.ql.engine.partials import partial_table
 
+log = logging.getLogger("elf.agent")
 QUERIES_MAX = 256
 """Maximum number of compiled queries in the cache: one per job whose master is here."""
 
@@ -104,10 +108,11 @@ class PartialCompute:
         if effect.open is not None:
             return self.close_groups(effect)
         counts: tuple[int, ...] = ()
+        lacks_prefixes = False
         if effect.inputs and not effect.parts:
             table, contents, counts = self._derived(effect)
         else:
-            table, contents = self._merged(effect)
+            table, contents, lacks_prefixes = self._with_prefixes(effect)
         withdrawn: list[dict[str, Any]] = []
         if effect.early:
             withdrawn = withdrawn_rows(effect.early, table, read_plan(effect.manifest.text).stable)
@@ -115,7 +120,7 @@ class PartialCompute:
         about = (effect.job, effect.epoch, effect.interval, rows)
         return Finalised(
             *about, rev=effect.rev, counts=counts, pages=pages, withdrawn=tuple(withdrawn),
-            accuracy=accuracy_of(effect, table),
+            accuracy=accuracy_of(effect, table), lacks_prefixes=lacks_prefixes,
         )  # fmt: skip
 
     def merged_early(self, effect: MergeEarly) -> EarlyMerged:
@@ -124,6 +129,15 @@ class PartialCompute:
 
     def finalise(self, effect: Finalise) -> bytes:
         return table_to_ipc(self._merged(effect)[0])
+
+    def _with_prefixes(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], bool]:
+        """Return rows and contents; without the prefixes if these are damaged or have other types."""
+        if effect.prefixes:
+            try:
+                return *self._merged(replace(effect, parts=(*effect.parts, effect.prefixes))), False
+            except (DataError, ProtocolError) as error:
+                log.warning("%s: prefixes are left out: %s", effect.manifest.qualified, error)
+        return *self._merged(effect), bool(effect.prefixes)
 
     def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:
         query = self._query(effect.manifest)

@@ -35,6 +35,10 @@ class Workers(Protocol):
 
     def stop_posts(self, job: bytes) -> None: ...
 
+    def cut_panes(self, order: ctl.CutPanes) -> None:
+        """Report open panes of a job once, or (number 0) from now on no more."""
+        ...
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         """Release closed intervals below `stop`, and revisions up to `received`, which are counted."""
         ...

@@ -225,6 +225,7 @@ class Stream:
                 if traces.is_on():
                     self._trace(job, outcome, time_ns() - int((perf_counter() - began) * 1e9))
             job.early(polled.now_us, outcome)
+            job.cut(outcome)
             job.report(outcome)
         except Exception as error:  # a job's fault must not affect the others
             if not isinstance(error, ElfError):

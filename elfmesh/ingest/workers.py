@@ -102,6 +102,7 @@ class WorkerHost:
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
+        self._cut_orders = dict[bytes, ctl.CutPanes]()
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
@@ -169,6 +170,21 @@ class WorkerHost:
     def post_positions(self) -> list[tuple[FilePosition, ...]]:
         """Return the positions before which no ordered topic needs posts."""
         return self._posts.positions()
+
+    def cut_panes(self, order: ctl.CutPanes) -> None:
+        async def in_turn() -> None:
+            self._cut(order)
+
+        if self._task_queue.busy(order.job):  # an earlier incarnation of the job may still be stopping
+            self._task_queue.command(order.job, in_turn)
+        else:
+            self._cut(order)
+
+    def _cut(self, order: ctl.CutPanes) -> None:
+        self._cut_orders[order.job] = order
+        if (known := self._jobs.get(order.job)) is not None:
+            known.cut_order = order
+            self.ingests[known.home].wake()
 
     def release(self, job: bytes, stop: int, received: int) -> None:
         if not self._task_queue.busy(job):
@@ -261,6 +277,7 @@ class WorkerHost:
             return
         self._jobs[manifest.job_id] = job
         job.early_members = self._early_members.get(manifest.job_id, 1)
+        job.cut_order = self._cut_orders.get(manifest.job_id)
         if begin is not None:
             await self._writer.write([begin])
         for reason in sorted(held - {"memory", MOVING}):
@@ -277,6 +294,7 @@ class WorkerHost:
             await self._drop(effect.job)
             log.info("job %s has ended", job.manifest.qualified)
         self._early_members.pop(effect.job, None)
+        self._cut_orders.pop(effect.job, None)
         forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
         await self._writer.write([forgotten])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,14 @@ from elfmesh.cbt import (
     finish_parts,
     merge_partials,
 )
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.records import ipc_to_table
+from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import ProtocolError
 from elfmesh.ingest.compute import KnownPartials, PartialCompute
+from elfmesh.ingest.worker.insertion import batches_of
+from elfmesh.ql.engine.block import BlockRows
 
 QUERY = ql.Query(
     ql.parse(
@@ -133,3 +140,25 @@ def test_few_rows_of_many_bytes_are_not_kept_for_the_next_reader() -> None:
     partial, known = encode_known(large_values(200))
     assert partial
     assert known == {}
+
+
+def test_rows_are_made_without_prefixes_that_cannot_be_merged() -> None:
+    text = "CREATE JOB a.b AS SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"
+    statement = ql.parse(text)
+    manifest = new_manifest(read_job(text)[0], text, "local", created=1, incarnation="i")
+
+    def partial(key: Any) -> bytes:
+        batch = pa.record_batch({"k": pa.array([key]), "ts": pa.array([1], pa.timestamp("us"))})
+        panes = Panes(statement.tables, 10_000_000)
+        panes.insert_all(batches_of(ql.Query(statement).prepare(BlockRows.of(batch))))
+        return encode_parts(panes.pane(0), 1)[0]
+
+    def made(*prefixes: bytes) -> tuple[list[dict[str, Any]], bool]:
+        order = Finalise(manifest.job_id, 1, manifest, 0, ((partial("a"),),), prefixes=prefixes)
+        found = PartialCompute().finalised(order)
+        return ipc_to_table(found.rows).to_pylist(), found.lacks_prefixes
+
+    assert made(partial("a"), partial("a")) == ([{"k": "a", "n": 3}], False)
+    assert made(partial("a"), b"damaged") == ([{"k": "a", "n": 1}], True)
+    assert made(partial(datetime(2015, 5, 17))) == ([{"k": "a", "n": 1}], True)
+    assert made() == ([{"k": "a", "n": 1}], False)

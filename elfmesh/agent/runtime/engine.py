@@ -137,6 +137,9 @@ class LateWorkers:
         """Return the positions before which no ordered topic needs posts."""
         return [] if self._host is None else self._host.post_positions()
 
+    def cut_panes(self, order: ctl.CutPanes) -> None:
+        self._made.cut_panes(order)
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         if self._host is not None:
             self._host.release(job, stop, received)

@@ -260,6 +260,8 @@ class Pump:
                 self.workers.read_posts(effect)
             case ctl.StopPosts():
                 self.workers.stop_posts(effect.job)
+            case ctl.CutPanes():
+                self.workers.cut_panes(effect)
             case ctl.ReleaseWorker():
                 self.workers.release(effect.job, effect.stop, effect.received)
             case ctl.Left():

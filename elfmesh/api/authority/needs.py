@@ -94,7 +94,7 @@ _CONTROL = (
     " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
     " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign"
-    " Resigned Departed"
+    " Resigned Departed Delta Chained Prefix Shipping"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 

@@ -195,6 +195,10 @@ class Panes:
         self._entered = range(first, stop) if self._sliding else range(0)
         return contents if any(content.rows_max for content in contents.values()) else None
 
+    def pane(self, index: int) -> dict[str, Content]:
+        """Return the content of one pane, by table; read it before the next change of the panes."""
+        return {name: self._merged(name, self._trees(index, name)) for name in self._plans}
+
     def drop_below(self, pane: int) -> None:
         for name, table in list(self._sliding.items()):
             try:
@@ -284,6 +288,10 @@ class Panes:
             except WindowTooLarge:
                 # From now on the window is merged from its panes, which are compressed and may be spilled.
                 del self._sliding[name]
+        return self._merged(name, trees)
+
+    def _merged(self, name: str, trees: Sequence[CompressedBufferTree]) -> Content:
+        layout = self._layouts[name]
         if not trees:
             return RowsContent(empty_rows(layout))
         contents = [narrowed(tree.snapshot(), layout) for tree in trees]

@@ -22,7 +22,7 @@ POLL_S = 0.25
 GONE_SHOWN = 3
 """Lost rows that a line of the table names."""
 
-COLUMNS = ("job", "worth", "members", "voters", "next result")
+COLUMNS = ("job", "worth", "kept", "members", "voters", "next result")
 
 
 @click.command("what-if")
@@ -121,9 +121,10 @@ def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs,
         values = (
             each.job,
             f"{each.fidelity:.2f}{bounds}",
+            f"{each.kept:.2f}",
             f"{each.members - len(each.lost)} of {each.members}",
         )
         rows.append(dict(zip(COLUMNS, (*values, left, each.next_result), strict=True)))
-    silent = ("no master", "", "", "none already")
+    silent = ("no master", "", "", "", "none already")
     rows += [dict(zip(COLUMNS, (name, *silent), strict=True)) for name in sorted(case.silent)]
     print_rows(output, COLUMNS, rows)

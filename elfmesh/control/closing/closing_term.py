@@ -20,6 +20,7 @@ from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.replicas.prefix_store import PrefixStore
 
 
 class ClosingTerm:
@@ -33,6 +34,7 @@ class ClosingTerm:
     Attributes:
         start: the first interval that was not closed at the beginning of the term.
         lacking: members that are missing from the decided intervals.
+        prefixes: what standbys have sent of missing members.
         open_groups: groups that are open between two intervals.
         tentative: tentative records of open intervals.
         latency_stats: durations of the newest intervals.
@@ -55,6 +57,7 @@ class ClosingTerm:
         self.epoch, self.roster_epoch = terms.epoch, terms.roster_epoch
         self.rates, self.errors, self.accuracy = rates, errors, accuracy
         self.lacking, self.open_groups = Lacking(self.start), OpenGroups(self.stages)
+        self.prefixes = PrefixStore(context, terms.stages, book)
         self.tentative = Tentative(context, self.epoch, leader.close_ready, leader.shown)
         self.early = EarlyLines(plan, self.epoch, self.tentative, leader.shown)
         self.latency_stats = LatencyStats(context)

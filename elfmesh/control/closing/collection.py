@@ -18,6 +18,7 @@ from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.protocol.messages_parts import PartFault
 from elfmesh.control.protocol.messages_safety import Keep
+from elfmesh.control.protocol.messages_standby import Prefix
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
@@ -95,6 +96,12 @@ class Collection:
         if stop is not None:
             self._passed(stop)
 
+    def prefix(self, message: Prefix, payload: bytes) -> None:
+        """Add what a standby holds of a member."""
+        if news := self._term.prefixes.take(message, payload):
+            self.recovery.received(news)
+            self._term.leader.close_ready()
+
     def reported(self, number: int, frontier: int) -> None:
         self.frontiers.note(number, frontier)
         self._passed(frontier)
@@ -114,6 +121,7 @@ class Collection:
         self.seen.drop_below(interval)
         self.revising.drop_below(interval)
         self.failed.drop_below(interval)
+        self._term.prefixes.drop_below(interval)
 
     def _passed(self, stop: int) -> None:
         self.seen.passed(stop, self._term.context.now)

@@ -72,7 +72,8 @@ class CopyRecovery:
     """
 
     def __init__(self, term: ClosingTerm, straggler_policy: StragglerPolicy) -> None:
-        self._context, self._stages, self._replicas = term.context, term.stages, term.plan.replicas
+        self._context, self._stages = term.context, term.stages
+        self._kept = bool(term.plan.replicas) or term.plan.standby_s is not None
         self._epoch, self._roster_epoch = term.epoch, term.roster_epoch
         self._book, self._straggler_policy = term.book, straggler_policy
         self._asked: dict[int, _Asked] = {}
@@ -91,7 +92,7 @@ class CopyRecovery:
             The time by which the copies should have arrived; in the past if none is expected.
         """
         ready, now = float("-inf"), self._context.now
-        for number in numbers(missing) if self._replicas else ():
+        for number in numbers(missing) if self._kept else ():
             since = self._straggler_policy.dead_since(number)
             if since is None and overdue:
                 since = ALIVE
@@ -110,6 +111,12 @@ class CopyRecovery:
                 self._ask_soon(number, asked)
             ready = max(ready, asked.received_at + ANSWER_S)
         return ready
+
+    def received(self, members: int) -> None:
+        """Wait for further answers about these members, because a part of one has arrived."""
+        for number in numbers(members):
+            if asked := self._asked.get(number):
+                asked.received_at = self._context.now
 
     def _ask_soon(self, number: int, asked: _Asked) -> None:
         if not self._due:

@@ -51,6 +51,7 @@ from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import IntervalSource
 from elfmesh.control.closing.ports import Closing, Phase, decided_as
+from elfmesh.control.closing.record_maker import without_prefixes
 from elfmesh.control.jobs.records import counts_dict
 from elfmesh.control.protocol.events import Finalise, Finalised
 from elfmesh.srt.coverage import bits_of
@@ -111,13 +112,19 @@ class Closer:
         self._term.context.note("made", event.job, interval, interval + 1, made)
         closing = next((each for each in self._closing if each.record.index == interval), None)
         if closing is None or closing.record.rev != event.rev:
-            if event.error or event.pages:  # a tentative record has no pages
+            if event.lacks_prefixes:
+                self._term.prefixes.refuse(interval)
+            if event.error or event.pages or event.lacks_prefixes:  # a tentative record has no pages
                 self.tentative.failed(interval, event.rev)
             else:
                 self.tentative.made(interval, event.rev, event.rows)
             return
         if closing.phase is not Phase.MAKING:
             return
+        if event.lacks_prefixes and closing.decision is not None:
+            self._term.prefixes.refuse(interval)
+            closing.record = without_prefixes(self._term, closing.record, closing.decision)
+            self._term.lacking.included(interval, closing.record.partly)
         if event.counts:
             closing.record = replace(closing.record, counts=counts_dict(event.counts))
         if event.accuracy is not None:
@@ -183,13 +190,14 @@ class Closer:
         self._term.context.note("decided", job, record.first, index + 1, decided_as(record))
         lacking.decided(index, index + 1, bits_of(record.absent))
         lacking.revised(index, record.revs)
+        lacking.included(index, record.partly)
         rows = None if isinstance(order, Finalise) else order
         if isinstance(order, Finalise):
             shown = self.tentative.newest(index) if record.state == "FINAL" else None
             order = dataclasses.replace(order, early=self._term.early.rows_of(record), tentative=shown)
         else:
             record = self._term.early.judged(record, None)
-        self._closing.append(Closing(self._term.open_groups.skipped(record), rows))
+        self._closing.append(Closing(self._term.open_groups.skipped(record), rows, decision=decision))
         if isinstance(order, Finalise):
             self._term.context.emit(order)
         else:

@@ -14,7 +14,7 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import Decision, decide
 from elfmesh.control.closing.eviction import Evictions
 from elfmesh.control.closing.interval_source import OpenIntervals
-from elfmesh.control.closing.partial_store import covered_in_all, first_in_any
+from elfmesh.control.closing.partial_store import covered_in_all, covered_in_any, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.tentative_results import order_tentative
@@ -74,7 +74,13 @@ class MemberIntervals:
                 self._note_due(at, required, missing)
                 return None
             state, stop = late.state, min(stop, self._collection.seen.last)
-        found = (first_in_any(self._trees, at, stop), groups.due(at, stop, required, book.required(at - 1)))
+        prefixes = self._term.prefixes
+        partly = prefixes.eligible(required, missing, covered_in_any(self._trees, at) | failed)
+        found = (
+            first_in_any(self._trees, at, stop),
+            groups.due(at, stop, required, book.required(at - 1)),
+            prefixes.first(at, stop, partly),
+        )
         first = min((each for each in found if each is not None), default=None)
         return decide(
             at,
@@ -102,7 +108,8 @@ class MemberIntervals:
         index = decision.index
         record, payloads = self._maker.make(decision, rev)
         self._term.latency_stats.decided(index, self._collection.due_since(index))
-        heavy = decision.state != "SKIPPED" and (any(payloads) or bool(self._term.open_groups.before(index)))
+        has_rows = any(payloads) or any(each.contributed for each in record.partly)
+        heavy = decision.state != "SKIPPED" and (has_rows or bool(self._term.open_groups.before(index)))
         return record, self._maker.order(record, payloads) if heavy else b""
 
     def decided(self, at: int) -> None:

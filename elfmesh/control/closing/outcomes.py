@@ -6,16 +6,18 @@ from the results log to members that missed a watermark. Makes no decisions.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from sortedcontainers import SortedDict
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.records import Partly, ResultRecord
 from elfmesh.control.jobs.roster import is_of_epoch
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.protocol.messages import Roster
-from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, PrefixIn, Revisions
 from elfmesh.errors import ProtocolError
 from elfmesh.interval_map import CoverMap
 from elfmesh.machine import Contact
@@ -38,6 +40,7 @@ class Lacking:
     def __init__(self, start: int) -> None:
         self._absent = CoverMap(start)
         self._revised: SortedDict[int, Revisions] = SortedDict()
+        self._included: SortedDict[int, tuple[PrefixIn, ...]] = SortedDict()
 
     def decided(self, start: int, stop: int, absent: int) -> None:
         """Record that the intervals [start, stop) are decided without the numbers in `absent`."""
@@ -50,12 +53,23 @@ class Lacking:
         while len(self._revised) > LACKS_MAX:
             self._absent.drop_below(self._revised.popitem(0)[0] + 1)
 
-    def notified(self, closed: int) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...]]:
+    def included(self, interval: int, partly: tuple[Partly, ...]) -> None:
+        """Record that the interval contains these prefixes of members that are missing from it."""
+        self._included.pop(interval, None)
+        if partly:
+            found = (PrefixIn(interval, each.number, each.contributed, each.filtered) for each in partly)
+            self._included[interval] = tuple(found)
+        while len(self._included) > LACKS_MAX:
+            self._absent.drop_below(self._included.popitem(0)[0] + 1)
+
+    def notified(
+        self, closed: int
+    ) -> tuple[int, tuple[Lack, ...], tuple[Revisions, ...], tuple[PrefixIn, ...]]:
         """Return the content of a watermark.
 
         Returns:
             The first interval from which on it is complete; the missing members per run of intervals; the
-            revisions.
+            revisions; the prefixes of missing members.
 
         Cost: the number of runs.
         """
@@ -75,7 +89,8 @@ class Lacking:
             kept += 1
         start = self._absent.start
         revised = tuple(self._revised[at] for at in self._revised.irange(start, closed, (True, False)))
-        return start, tuple(lacks[len(lacks) - kept :]), revised
+        partly = (self._included[at] for at in self._included.irange(start, closed, (True, False)))
+        return start, tuple(lacks[len(lacks) - kept :]), revised, tuple(chain.from_iterable(partly))
 
 
 class _Answer:
@@ -120,6 +135,7 @@ class _Answer:
         revs: list[int] = []
         outside: list[int] = []
         unknown: list[int] = []
+        partly: list[tuple[int, int]] = []
         for index in self._asked:
             if index >= reached:
                 break
@@ -133,8 +149,14 @@ class _Answer:
                 outside.append(index)
             else:  # closed without a record: no member whose contribution was inside had records
                 (unknown if expired is not None and index <= expired else outside).append(index)
+        for record in map(self._records.get, outside):
+            prefixes = () if record is None else (each for each in record.partly if each.number == number)
+            partly.append(next(((each.contributed, each.filtered) for each in prefixes), (0, 0)))
         job, incarnation = self._message.job, self._message.incarnation
-        answer = Fates(job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs))
+        answer = Fates(
+            job, incarnation, number, tuple(inside), tuple(outside), tuple(unknown), tuple(revs),
+            tuple(partly) if any(map(any, partly)) else (),
+        )  # fmt: skip
         self._context.send(self._asker, answer)
 
 

@@ -206,6 +206,13 @@ def covered_in_all(trees: Sequence[PartialStore], interval: int, *, every_attemp
     return covered
 
 
+def covered_in_any(trees: Sequence[PartialStore], interval: int) -> int:
+    covered = 0
+    for tree in trees:
+        covered |= tree.covered(interval)
+    return covered
+
+
 def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
     """Return the agents that are inside the newest attempt of an interval in every tree of a job."""
     covered = -1

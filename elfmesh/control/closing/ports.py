@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State, counts_dict
 from elfmesh.interval_map import IntervalMap
@@ -36,11 +37,13 @@ class Closing:
         record: its record.
         rows: rows of the record; None while they are being made.
         handed: whether the committer has it.
+        decision: the decision from which the record follows.
     """
 
     record: ResultRecord
     rows: bytes | None
     handed: bool = False
+    decision: Decision | None = None
 
     @property
     def phase(self) -> Phase:

@@ -17,6 +17,10 @@ from elfmesh.control.closing.flush_orders import FlushOrders
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.closing.revisions import REPAIR_S
 
+PULL_S_MAX, PULL_SHARE = 0.25, 0.25
+"""Time before the deadline, at most this share of it, at which the master of a job with standbys requests
+what they hold, so that the first tentative record contains it."""
+
 
 class Stragglers:
     """Decides about the oldest open interval of one job while members are missing from it.
@@ -32,6 +36,8 @@ class Stragglers:
         self._wake = wake
         lead_s = self._straggler_policy.lead_s
         self._flush_orders = FlushOrders(term.leader.hasten, self._deadline_s, lead_s)
+        has_standbys = term.plan.standby_s is not None
+        self._pull_s = min(PULL_S_MAX, PULL_SHARE * self._deadline_s) if has_standbys else 0.0
 
     def decide(self, at: int, required: int, missing: int, due: float) -> LateDecision:
         """Decide about the interval `at`; while it waits, request what it lacks.
@@ -48,19 +54,20 @@ class Stragglers:
             judged, due, lambda number: frontier_in_all(self._trees, number)
         )
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
-        overdue = now >= due + self._deadline_s
+        overdue, pull_at = now >= due + self._deadline_s, due + self._deadline_s - self._pull_s
         decision = decide_late(
             now=now,
             due_since=due,
             state=state,
             again_at=again_at,
             held_up=self._collection.frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
-            copies_at=self._collection.recovery.ask(lacking, at, overdue=overdue),
+            copies_at=self._collection.recovery.ask(lacking, at, overdue=now >= pull_at),
             held_bytes=sum(tree.nbytes for tree in self._trees),
         )
         if decision.state is None:
             unordered = self._collection.due_since(self._flush_orders.uncovered(at))
-            self._wake(min(decision.again_at, self._flush_orders.ahead(last, unordered, now)))
+            again_at = min(decision.again_at, self._flush_orders.ahead(last, unordered, now))
+            self._wake(min(again_at, pull_at) if now < pull_at else again_at)
             if overdue:
                 self._push(at, missing, due, last)
         return decision

@@ -30,8 +30,9 @@ BYTES_MAX = 64 << 20
 GAP_S = 0.25
 """Minimum time between two revisions of an interval, because contributions often arrive together."""
 
-Inside = tuple[int, int]
-"""The members inside, as a bit set, and the sum of the revisions of their contributions."""
+Inside = tuple[int, int, int]
+"""The members inside, as a bit set, the sum of the revisions of their contributions, and the number of
+records in prefixes of other members."""
 
 
 @dataclass(slots=True)

@@ -41,7 +41,8 @@ def order_tentative(
             return
         required = term.book.required(index)
         mask = covered_in_all(trees, index) & required
-        inside = (mask, sum(rev for tree in trees for rev in tree.revs(index).values()))
+        prefixes = sum(each.records for each in maker.included(index, required, required & ~mask))
+        inside = (mask, sum(rev for tree in trees for rev in tree.revs(index).values()), prefixes)
         if rev := tentative.wants(index, inside):
             run = Decision(index, index + 1, True, required, required & ~mask, "TENTATIVE")
             record, payloads = maker.make(run, rev)

@@ -7,7 +7,8 @@ rate-weighted share of each input (Eq. 1), a product over joined inputs (Eq. 2),
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 from elfmesh.interval_map import numbers
@@ -26,6 +27,7 @@ RATE_MAX = 1e15
 INPUTS_MAX = 256
 """Maximum number of inputs of which a member reports rates."""
 
+NOTHING: Mapping[int, float] = MappingProxyType({})
 READ = (CONTRIBUTED, FILTERED)
 """Buckets of the records that an agent read and did not drop."""
 
@@ -56,8 +58,28 @@ class Rates:
         known = self.known(number)
         return known[0] if len(known) == 1 else known[at] if at < len(known) else None
 
+    def of_prefix(self, number: int, required: int, contributed: int, passed: float) -> float:
+        """Return the share of a member's usual records that a prefix contains.
+
+        Args:
+            number: of the member.
+            required: bit set of the expected members; a member without a rate has the mean of the others.
+            contributed: records of the prefix that pass the filters.
+            passed: share of the window before the newest record of the prefix.
+        """
+        passed = min(1.0, max(0.0, passed))
+        totals = [sum(self.known(each)) for each in numbers(required) if self.known(each)]
+        usual = sum(self.known(number)) if self.known(number) else sum(totals) / max(1, len(totals))
+        expected = contributed + usual * (1 - passed)
+        return contributed / expected if expected else passed
+
     def fidelity(
-        self, required: int, missing: int, counts: Sequence[int], shape: FidelityShape = ONE_INPUT
+        self,
+        required: int,
+        missing: int,
+        counts: Sequence[int],
+        shape: FidelityShape = ONE_INPUT,
+        partly: Mapping[int, float] = NOTHING,
     ) -> float:
         """Return the share of the expected records that is inside, between 0 and 1.
 
@@ -66,24 +88,28 @@ class Rates:
             missing: bit set of the expected members that are not inside.
             counts: records per bucket of `BUCKETS`, of the members inside.
             shape: of the statement.
+            partly: by number, the share of a missing member that is inside (`of_prefix`).
         """
         read = sum(counts[at] for at in READ)
         shed = sum(counts[at] for at in DROPPED)
         kept = read / (read + shed) if shed else 1.0
         if not missing:
             return float(kept)
-        return float(kept * shape.share(*self.shares(required, missing, shape)))
+        return float(kept * shape.share(*self.shares(required, missing, shape, partly)))
 
     def shares(
-        self, required: int, missing: int, shape: FidelityShape
+        self, required: int, missing: int, shape: FidelityShape, partly: Mapping[int, float] = NOTHING
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return, by input, the share that is inside and the usual number of records of all members."""
-        members, absent = numbers(required), frozenset(numbers(missing))
+        members, absent = numbers(required), {each: 1 - partly.get(each, 0.0) for each in numbers(missing)}
         found = [self._share(members, absent, at) for at in range(max(shape.inputs, default=0) + 1)]
         return tuple(share for share, _ in found), tuple(total for _, total in found)
 
-    def _share(self, members: list[int], absent: frozenset[int], at: int) -> tuple[float, float]:
-        """Return the rate-weighted share of one input; a member without a rate has the mean of the others."""
+    def _share(self, members: list[int], absent: Mapping[int, float], at: int) -> tuple[float, float]:
+        """Return the rate-weighted share of one input; a member without a rate has the mean of the others.
+
+        `absent` is the share of each missing member that is not inside.
+        """
         reported = {number: self.of(number, at) for number in members}
         known = [rate for rate in reported.values() if rate is not None]
         usual = sum(known) / len(known) if known else 1.0
@@ -91,7 +117,8 @@ class Rates:
         total = whole = sum(weights.values())
         if not total:  # no member usually has records, so that all have the same weight
             weights, whole = dict.fromkeys(members, 1.0), float(len(members) or 1)
-        return (whole - sum(weights[number] for number in members if number in absent)) / whole, total
+        out = sum(weights[number] * absent[number] for number in members if number in absent)
+        return (whole - out) / whole, total
 
 
 class UsualRate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING
 
 from elfmesh import ql
@@ -60,6 +61,7 @@ class JobPlan:
         history_us: how long before its submission the job begins; None: as its streams are configured.
         until_us: how long after its submission the job ends; None: never.
         ordered: whether it is an ordered topic, whose master puts the posts of its stream in order.
+        standby_s: time between the deltas that a member ships to its standby; None: it has none.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -85,6 +87,7 @@ class JobPlan:
     history_us: int | None = None
     until_us: int | None = None
     ordered: bool = False
+    standby_s: float | None = None
 
     @property
     def has_no_members(self) -> bool:
@@ -109,6 +112,15 @@ class JobPlan:
         """Return start and exclusive end of an interval in microseconds UTC."""
         start = interval * self.slide_us
         return start, start + self.size_us
+
+    @property
+    def pane_us(self) -> int:
+        return gcd(self.size_us, self.slide_us)
+
+    def panes(self, interval: int) -> range:
+        """Return the panes of which the window of an interval consists."""
+        first = interval * (self.slide_us // self.pane_us)
+        return range(first, first + self.size_us // self.pane_us)
 
     def first_after(self, end_us: int) -> int:
         """Return the first interval that begins at or after `end_us`."""
@@ -195,6 +207,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         history_us=job.history_us,
         until_us=job.until_us,
         ordered=job.delivery is TopicDelivery.ORDERED,
+        standby_s=None if job.standby_us is None else job.standby_us / MICROS,
     )
     return job, plan
 

@@ -77,6 +77,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
+class Partly(msgspec.Struct, frozen=True, array_like=True):
+    """Records of a missing member that a record contains: those that it had read up to `until_us`.
+
+    A standby of the member has sent them. `number` is the member's number on the roster.
+    """
+
+    number: int
+    agent: str
+    until_us: int
+    contributed: int
+    filtered: int
+
+
 class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One revision of one interval of one job, without its rows.
 
@@ -97,6 +110,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         counts: records per bucket of `BUCKETS`.
         absent: bitmap of all roster numbers given so far whose contribution is not inside.
         revs: (roster number, revision) of each contribution inside that replaced an earlier one.
+        partly: prefixes of missing members that are inside.
         since: first interval of the run that the record represents: all intervals lack the same agents, and
             no member inside has records for those before `index`. None: only `index`.
         open: groups that are open after the interval, while it is the newest one; logs do not store them.
@@ -135,6 +149,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     withdrawn: list[dict[str, Any]] = []
     counted: list[str] = []
     growing: list[str] = []
+    partly: tuple[Partly, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -240,7 +255,7 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
         **head,
         "completeness": record.completeness,
         "fidelity": record.fidelity,
-        "agents": agents | {"missing": list(record.missing)},
+        "agents": agents | {"missing": list(record.missing)} | _partly(record),
         "version": record.version,
         "counts": counts,
         **({"reason": record.reason} if record.reason else {}),
@@ -249,6 +264,16 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
         **({"part": part[0], "parts": part[1]} if part[1] > 1 else {}),
         "rows": rows_to_json(table),
     }
+
+
+def _partly(record: ResultRecord) -> dict[str, Any]:
+    if not record.partly:
+        return {}
+    found = [
+        {"agent": each.agent, "until": iso_us(each.until_us), "records": each.contributed + each.filtered}
+        for each in record.partly
+    ]
+    return {"partly": found}
 
 
 def encode_json(value: object) -> bytes:

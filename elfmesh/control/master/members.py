@@ -15,12 +15,14 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.outcomes import serve_outcomes
+from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.ports import OpenTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_safety import AskFates
+from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.machine import Contact
 
 ENROLL_S = 0.02
@@ -48,6 +50,17 @@ class JobMembers:
     def __init__(self, term: MembersTerm) -> None:
         self._context, self._book, self._term = term.context, term.book, term
         self._enrolling: list[Enroll] = []
+        self._standbys: dict[int, bytes] = {}
+
+    def standby_of(self, number: int) -> RosterEntry | None:
+        """Return the member that holds the open panes of another one, as that has reported it."""
+        return self._book.of(self._standbys.get(number, b""))
+
+    def on_shipping(self, sender: Contact, message: Shipping) -> None:
+        """A member reports its standby."""
+        entry = self._book.entry(message.number)
+        if entry is not None and entry.contact.id == sender.id:
+            self._standbys[message.number] = message.standby
 
     def on_enroll(self, message: Enroll) -> None:
         """An agent is ready to work on the job, for the first time or again."""

@@ -71,7 +71,7 @@ class JobTrees:
 
     def watermark(self) -> Mark:
         terms = self._term.terms
-        lacked_from, lacks, revised = self._lacking.notified(terms.closed)
+        lacked_from, lacks, revised, partly = self._lacking.notified(terms.closed)
         return Mark(
             self._job,
             terms.manifest.incarnation,
@@ -81,6 +81,7 @@ class JobTrees:
             lacked_from,
             lacks,
             revised,
+            partly,
         )
 
     def watermark_soon(self) -> None:

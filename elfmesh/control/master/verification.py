@@ -195,6 +195,12 @@ class Verifier:
             gone = f"{record.agents_in} agents are in the record, {len(inside)} of them are still members"
             self._check.errors["the roster"] = gone
             self._finish()
+        elif record.partly:
+            text = (
+                "the record contains what it had read when it was lost, and no agent reads exactly that again"
+            )
+            self._check.errors |= {each.agent: text for each in record.partly}
+            self._finish()
         else:
             self._read_latest(self._check)
             self._ask(self._check.token)

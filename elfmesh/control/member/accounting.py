@@ -20,7 +20,7 @@ from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.member.ledger import KIND, Difference, Ledger
 from elfmesh.control.protocol.events import DeadLetter, Persist
-from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, PrefixIn, Revisions
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 
@@ -69,6 +69,7 @@ class Accounting:
             self._context.stats["control.dead_letters"] += 1
             manifest = stage_at(self.stages, each.interval).manifest
             self._context.emit(DeadLetter(manifest, each.interval, each.counts, each.payloads, each.unknown))
+        self._context.stats["control.prefix_mismatch"] += difference.mismatches
         if difference.must_be_stored:
             self._context.emit(Persist(KIND, self._manifest.job_id, self._ledger.stored()))
         if difference.settled:
@@ -76,7 +77,12 @@ class Accounting:
         self._wait()
 
     def notified(
-        self, lacked_from: int, lacks: tuple[Lack, ...], closed: int, revised: tuple[Revisions, ...] = ()
+        self,
+        lacked_from: int,
+        lacks: tuple[Lack, ...],
+        closed: int,
+        revised: tuple[Revisions, ...] = (),
+        partly: tuple[PrefixIn, ...] = (),
     ) -> None:
         """Take the outcomes that a watermark names for the intervals from `lacked_from` to `closed`.
 
@@ -85,7 +91,9 @@ class Accounting:
             lacks: the numbers that they lack.
             closed: one past the last of them.
             revised: the revisions in them that are not the first.
+            partly: the prefixes of missing members in them.
         """
+        prefixes = {(each.interval, each.number): (each.contributed, each.filtered) for each in partly}
         revisions = {(each.interval, number): rev for each in revised for number, rev in each.revs}
 
         def outcome(index: int, number: int | None) -> int | None:
@@ -98,19 +106,21 @@ class Accounting:
                 return 0
             return revisions.get((index, number), 1)
 
-        self.take(self._ledger.outcomes(outcome))
+        self.take(self._ledger.outcomes(outcome, prefixes=prefixes))
 
     def on_outcomes(self, message: Fates) -> None:
         """Take the master's answer to a question for outcomes."""
         known = dict.fromkeys(message.inside, 1) | dict.fromkeys(message.outside, 0)
         known.update(zip(message.inside, message.revs, strict=False))
+        found = zip(message.outside, message.partly, strict=False)
+        prefixes = {(index, message.number): counts for index, counts in found}
 
         def outcome(index: int, number: int | None) -> int | None:
             if number is None:
                 return self._outside(index)
             return known.get(index) if number == message.number else None
 
-        self.take(self._ledger.outcomes(outcome, frozenset(message.unknown)))
+        self.take(self._ledger.outcomes(outcome, frozenset(message.unknown), prefixes))
 
     @safeguard("outside-when-closed")
     def _outside(self, index: int) -> int | None:

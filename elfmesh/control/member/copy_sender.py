@@ -60,9 +60,12 @@ class CopySender:
         self._alarm = Alarm(context, self._again)
         self._next: int = FIRST
 
-    def peers_are(self, members: tuple[RosterEntry, ...]) -> None:
-        """The roster is this one now: choose who keeps for us."""
+    def peers_are(self, members: tuple[RosterEntry, ...], replicas: int | None = None) -> None:
+        """The roster is this one now, and with it the number of replicas: choose who keeps for us."""
+        more = replicas is not None and replicas > self._replicas
+        self._replicas = self._replicas if replicas is None else replicas
         if not self._replicas:
+            self._open.clear()
             return
         me = self._context.me
         others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
@@ -72,7 +75,7 @@ class CopySender:
             copy.at = {agent: contact for agent, contact in copy.at.items() if agent in there}
         before = {contact.id for contact in self._peers}
         self._peers = tuple(others[: self._replicas])
-        if {contact.id for contact in self._peers} != before:
+        if more or {contact.id for contact in self._peers} != before:
             self._alarm.cancel()
             self._again()
 

@@ -20,6 +20,7 @@ from sortedcontainers import SortedDict
 
 from elfmesh.control.closing.copy_recovery import is_sound
 from elfmesh.control.context import Context
+from elfmesh.control.member.pane_store import PaneStore
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
@@ -49,12 +50,16 @@ class CopyStore:
 
     Args:
         context: the way out, and the disk.
+
+    Attributes:
+        panes: the chains of open panes that are held here.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._kept: dict[tuple[bytes, str], SortedDict[tuple[int, int], _Copy]] = {}
         self.nbytes = 0
+        self.panes = PaneStore(context)
 
     def on_keep(self, sender: Contact, message: Keep, payload: bytes, closed: int | None) -> None:
         """Take a copy and say so; one that is here already is only acknowledged again.
@@ -102,6 +107,7 @@ class CopyStore:
     def stopped(self, job: bytes, incarnation: str) -> None:
         self.released(job, incarnation, 1 << 62)
         self._kept.pop((job, incarnation), None)
+        self.panes.stopped(job, incarnation)
 
     def on_surrender(self, master: Contact, message: Surrender) -> None:
         """The master lacks what members contributed: send it the copies, all that are still open."""

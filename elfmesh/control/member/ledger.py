@@ -35,6 +35,7 @@ from elfmesh.contribution import Contribution, within
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.jobs.roster import UNKNOWN, GivenIn, has_number
 from elfmesh.control.member.numbers import Numbered, deciding, followed
+from elfmesh.control.member.prefix_counts import NO_PREFIXES, Prefixes, without_prefix
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
 from elfmesh.machine import Count, Index
@@ -102,12 +103,14 @@ class Difference:
         left_out: contributions that the records of their intervals lack, or may lack.
         settled: contributions whose outcome is known now.
         other: whether numbers, placements or `pre_start` are others.
+        mismatches: contributions with fewer records than the prefix of this member that a record contains.
     """
 
     corrections: Counts = NOT_COUNTED
     left_out: tuple[Undecided, ...] = ()
     settled: int = 0
     other: bool = False
+    mismatches: int = 0
 
     @property
     def must_be_stored(self) -> bool:
@@ -296,7 +299,10 @@ class Ledger:
         return SAME
 
     def outcomes(
-        self, outcome: Callable[[int, int | None], int | None], gone: frozenset[int] = frozenset()
+        self,
+        outcome: Callable[[int, int | None], int | None],
+        gone: frozenset[int] = frozenset(),
+        prefixes: Prefixes = NO_PREFIXES,
     ) -> Difference:
         """Decide what can be decided, oldest first; stop at the first that cannot.
 
@@ -304,13 +310,16 @@ class Ledger:
             outcome: of an interval and the number that decides it, None if its record cannot have our
                 contribution: the revision that is inside, 0 for none, None if it is not known.
             gone: intervals of which no agent knows.
+            prefixes: by interval and number, the contributed and filtered records that the interval contains
+                of a member without a contribution in it. They are counted already.
         """
         corrections: list[Counts] = []
         left_out: list[Undecided] = []
-        settled, other = 0, False
+        settled, mismatches, other = 0, 0, False
         while self._undecided:
             index, item = self._undecided.peekitem(0)
-            inside = outcome(index, self._decides(item))
+            number = self._decides(item)
+            inside = outcome(index, number)
             if inside is None and index not in gone:
                 break
             del self._undecided[index]
@@ -323,8 +332,12 @@ class Ledger:
             item.unknown = inside is None
             left_out.append(item)
             if not item.unknown:
-                corrections.append(_moved(item.counts, EXPIRED))
-        return replace(self._corrected(corrections), left_out=tuple(left_out), settled=settled, other=other)
+                counted = prefixes.get((index, -1 if number is None else number), (0, 0))
+                left = without_prefix(_moved(item.counts, EXPIRED), counted)
+                mismatches += min(left) < 0
+                corrections.append(tuple(max(0, each) for each in left))
+        found = replace(self._corrected(corrections), left_out=tuple(left_out), settled=settled, other=other)
+        return replace(found, mismatches=mismatches)
 
     def released(self, closed: int) -> tuple[int, Difference]:
         """The interval below which the worker may discard everything, if all below `closed` is closed.

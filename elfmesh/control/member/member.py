@@ -27,6 +27,7 @@ from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.early_sender import EarlySender
 from elfmesh.control.member.ledger import Ledger
+from elfmesh.control.member.pane_sender import PaneSender
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
@@ -41,10 +42,8 @@ from elfmesh.control.protocol.events import (
     Sealed,
     StartWorker,
     StopWorker,
-    WorkerReport,
 )
-from elfmesh.control.protocol.messages import Mark, Rate, Report, Roster, RosterAck, Waiting, pack
-from elfmesh.control.protocol.messages_safety import Verify
+from elfmesh.control.protocol.messages import Mark, Rate, Roster, RosterAck, Waiting, pack
 from elfmesh.interval_map import END
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
@@ -96,7 +95,8 @@ class Member:
         self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
-        self.requests, self.early = RosterRequests(context, self), EarlySender(context, self)
+        self.requests = RosterRequests(context, self)
+        self.early, self.panes = EarlySender(context, self), PaneSender(context, self)
         self._trees.subscribe()
         self.requests.begin()
 
@@ -168,10 +168,13 @@ class Member:
         self.entry = entry
         if entry is not None:
             self.contributions.until = entry.until
-        self.copy_sender.peers_are(terms.members)
+        agents = {each.contact.id for each in terms.members}
+        self._copy_store.panes.members_are(self.job, self.manifest.incarnation, agents)
         self._context.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         self._restage(terms)
+        self.copy_sender.peers_are(terms.members, self.plan.replicas)
+        self.panes.on_roster(terms)
         if entry is not None and (joined or new_term):
             self._begin_again(entry)
             self._catch_up()
@@ -217,8 +220,11 @@ class Member:
         first = start if self.closed is None else max(start, self.closed)
         given_in = () if self.terms is None else self.terms.given_in
         self.accounting.take(self.ledger.numbered(start, entry.number, epoch_of(given_in, entry.number)))
-        self.contributions.begin(entry.number, self.roster_epoch, first, self.start)
-        self.begin(first)
+        # What a prefix may contain is sealed and settled by its interval, although it is closed.
+        begun = first if self.plan.standby_s is None else start
+        declared = begun if self.start is None else self.start
+        self.contributions.begin(entry.number, self.roster_epoch, first, declared)
+        self.begin(begun)
 
     @safeguard("counted-before-the-start:first")
     def _first_of(self, entry: RosterEntry) -> int:
@@ -248,7 +254,7 @@ class Member:
         self._release(watermark.closed)
         if is_of_epoch(self.accounting.epoch, watermark.epoch):
             about = (watermark.lacked_from, watermark.lacks, watermark.closed, watermark.revised)
-            self.accounting.notified(*about)
+            self.accounting.notified(*about, watermark.partly)
         if watermark.version > self.version and self.entry is not None and not self.requests.leaving:
             self.requests.enroll()
 
@@ -261,6 +267,7 @@ class Member:
         self.copy_sender.released(closed)
         self._copy_store.released(self.job, self.manifest.incarnation, closed)
         self._trees.release(closed, self.roster_epoch)
+        self._copy_store.panes.released(self.job, self.manifest.incarnation, self.plan.window(closed)[0])
         self._freed()
         self._go_on_by_next_number()
         self._catch_up()
@@ -294,6 +301,7 @@ class Member:
         self.requests.stop()
         self._stall_watch.stop()
         self.copy_sender.stop()
+        self.panes.stop()
         self.contributions.stop()
         self.accounting.stop()
         self._copy_store.stopped(self.job, self.manifest.incarnation)
@@ -362,14 +370,6 @@ class Member:
         if up is not None and not self.contributions.revise(up):
             for place in waits:  # the ledger adds corrections when the range goes up
                 self._pending[place] = self._pending[place].revised(event)
-
-    def on_verify(self, asker: Contact, message: Verify) -> None:
-        """Compute an interval again for the master."""
-        if message.manifest.incarnation == self.manifest.incarnation and self.entry is not None:
-            self.rechecks.on_verify(asker, message, self.entry.number)
-
-    def report(self, event: WorkerReport) -> None:
-        self._context.send(self.master, Report(self.job, self._context.name, event.samples, event.error))
 
     def _hold(self, paused: bool) -> None:
         """Pause the worker while the job is paused, or while too many ranges wait for a number."""

@@ -24,8 +24,17 @@ from elfmesh.control.member.member import Member
 from elfmesh.control.member.post_senders import PostSenders
 from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.member.required_label import label_refusal
-from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
-from elfmesh.control.protocol.messages import Announce, RosterAck, Running, Verdict, WhatRuns
+from elfmesh.control.protocol.events import (
+    EarlyReported,
+    LocalStreams,
+    PanesCut,
+    Persist,
+    Revised,
+    StreamInfo,
+    WorkerReport,
+)
+from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
+from elfmesh.control.protocol.messages_safety import Surrender
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.errors import QueryError
 from elfmesh.srt.events import Subscribe, Unsubscribe
@@ -167,6 +176,28 @@ class MemberHost:
             del self._stopped[member.job, member.manifest.incarnation]  # its labels may come back
         else:
             self._context.after(LEFT_S, lambda: self._part(member))
+
+    def worker_reported(self, event: Revised | EarlyReported | PanesCut | WorkerReport) -> None:
+        """Pass on what the worker of a job reports besides sealed intervals."""
+        member = self.members.get(event.job)
+        if member is None:
+            return
+        match event:
+            case Revised():
+                member.revised(event)
+            case EarlyReported():
+                member.early.reported(event)
+            case PanesCut():
+                member.panes.cut(event)
+            case WorkerReport():
+                report = Report(event.job, self._context.name, event.samples, event.error)
+                self._context.send(member.master, report)
+
+    def on_surrender(self, message: Surrender) -> None:
+        """Send a master the copies and the open panes of members that it lacks."""
+        member = self.members.get(message.job)
+        self.copy_store.on_surrender(message.master, message)
+        self.copy_store.panes.on_surrender(message, None if member is None else member.terms)
 
     def on_rehearse(self, message: Rehearse) -> Rehearsed:
         """Whether this agent could work on another version of a job; nothing changes (D-16's prepare)."""

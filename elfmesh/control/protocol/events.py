@@ -37,6 +37,8 @@ from elfmesh.control.protocol.events_results import LogInfo as LogInfo
 from elfmesh.control.protocol.events_results import LogRead as LogRead
 from elfmesh.control.protocol.events_results import MendLog as MendLog
 from elfmesh.control.protocol.events_results import ReadLog as ReadLog
+from elfmesh.control.protocol.events_standby import CutPanes as CutPanes
+from elfmesh.control.protocol.events_standby import PanesCut as PanesCut
 from elfmesh.machine import Effect, Event, Received, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
@@ -288,6 +290,7 @@ INPUTS: tuple[type[Event], ...] = (
     Revised,
     EarlyReported,
     PostsRead,
+    PanesCut,
     WorkerReport,
     Finalised,
     EarlyMerged,

@@ -26,6 +26,7 @@ class Finalise(Effect):
             `parts` the side inputs.
         early: the early rows of the interval, as Arrow IPC streams; the rows are compared with them.
         tentative: fidelity and rows of the tentative record, with which the final rows are compared.
+        prefixes: payloads of prefixes, which are left out if they cannot be merged.
     """
 
     job: bytes
@@ -40,6 +41,7 @@ class Finalise(Effect):
     members: tuple[str, ...] = ()
     early: tuple[bytes, ...] = ()
     tentative: tuple[float, bytes] | None = None
+    prefixes: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Finalised(Event):
         counts: counts of records, if there were `inputs`.
         withdrawn: early rows that are not among the rows.
         accuracy: fidelity, overlap and error of the tentative record; None: nothing was compared.
+        lacks_prefixes: whether the rows are made without the prefixes, because these could not be merged.
     """
 
     job: bytes
@@ -71,6 +74,7 @@ class Finalised(Event):
     late: int = 0
     withdrawn: tuple[dict[str, Any], ...] = ()
     accuracy: tuple[float, float, float | None] | None = None
+    lacks_prefixes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_early as early
 from elfmesh.control.protocol import messages_parts as parts
 from elfmesh.control.protocol import messages_safety as safety
+from elfmesh.control.protocol import messages_standby as standby
 from elfmesh.control.protocol import messages_succession as succession
 from elfmesh.control.protocol import messages_versions as versions
 from elfmesh.machine import Contact, Message
@@ -71,6 +72,8 @@ FENCES: dict[type[Message], Fence] = {
     ctl.Waiting: _fence(By.TERM, "job", "epoch"),
     ctl.Rate: _fence(By.TERM, "job", "epoch"),
     early.Early: _fence(By.TERM, "job", "epoch"),
+    standby.Prefix: _fence(By.TERM, "job", "epoch"),
+    standby.Shipping: _fence(By.TERM, "job", "epoch"),
     parts.PartFault: _fence(By.ROSTER, "job", "roster_epoch"),
     parts.Part: _fence(By.ROSTER, "job", "segment.epoch"),
     safety.KeptCopy: _fence(By.TERM, "copy.job", "epoch"),

@@ -29,6 +29,7 @@ from elfmesh.control.protocol import (
 from elfmesh.control.protocol.messages_early import EARLY_MESSAGES
 from elfmesh.control.protocol.messages_order import ORDER_MESSAGES
 from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
+from elfmesh.control.protocol.messages_standby import STANDBY_MESSAGES
 from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
 
@@ -163,8 +164,8 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
 class Mark(Caused, frozen=True, tag="ctl.mark"):
     """Closed watermark, multicast to the members: all intervals below `closed` are closed.
 
-    `lacks` lists the missing members and `revised` the revisions above 1, for the intervals from
-    `lacked_from` on.
+    `lacks` lists the missing members, `revised` the revisions above 1 and `partly` the prefixes of missing
+    members, for the intervals from `lacked_from` on.
     """
 
     job: Id
@@ -175,6 +176,7 @@ class Mark(Caused, frozen=True, tag="ctl.mark"):
     lacked_from: Index
     lacks: tuple[messages_safety.Lack, ...] = ()
     revised: tuple[messages_safety.Revisions, ...] = ()
+    partly: tuple[messages_safety.PrefixIn, ...] = ()
 
 
 class Stop(Message, frozen=True, tag="ctl.stop"):
@@ -279,6 +281,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Answered,
     *EARLY_MESSAGES,
     *ORDER_MESSAGES,
+    *STANDBY_MESSAGES,
     *messages_parts.MESSAGES,
     *messages_succession.MESSAGES,
     *messages_safety.MESSAGES,

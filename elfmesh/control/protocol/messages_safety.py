@@ -107,6 +107,15 @@ class Revisions(msgspec.Struct, frozen=True, array_like=True):
     revs: tuple[tuple[Count, Count], ...]
 
 
+class PrefixIn(msgspec.Struct, frozen=True, array_like=True):
+    """A closed interval that lacks the contribution of `number` contains these records of it."""
+
+    interval: Index
+    number: Count
+    contributed: Count
+    filtered: Count
+
+
 class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
     """Member to master: which of these closed intervals contain the contribution of `number`?
 
@@ -132,6 +141,8 @@ class Fates(Message, frozen=True, tag="ctl.fates"):
         outside: intervals that were closed without it.
         unknown: intervals that the results log does not contain any more.
         revs: one revision for each of `inside`.
+        partly: for each of `outside`, the contributed and filtered records of a prefix that it contains;
+            empty if none contains any.
     """
 
     job: Id
@@ -141,6 +152,7 @@ class Fates(Message, frozen=True, tag="ctl.fates"):
     outside: tuple[Index, ...]
     unknown: tuple[Index, ...] = ()
     revs: tuple[Count, ...] = ()
+    partly: tuple[tuple[Count, Count], ...] = ()
 
 
 MESSAGES: tuple[type[Message], ...] = (Verify, Verified, Keep, Kept, Surrender, KeptCopy, AskFates, Fates)

@@ -89,7 +89,10 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
-    """A member of a job in its description; `usual_records` are by input of the text, for an interval."""
+    """A member of a job in its description; `usual_records` are by input of the text, for an interval.
+
+    `standby` is the agent that holds its open panes.
+    """
 
     agent: str
     id: str
@@ -99,6 +102,7 @@ class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
     dead: bool
     late_seconds: float | None
     usual_records: list[float] | UnsetType = UNSET
+    standby: str | UnsetType = UNSET
 
 
 class RosterRow(msgspec.Struct, frozen=True):

@@ -145,6 +145,7 @@ def _labels(plan: JobPlan) -> dict[str, Any]:
 def _member(master: Master, number: int) -> MemberRow:
     entry = master.term.book.entry(number)
     assert entry is not None
+    standby = master.term.members.standby_of(number)
     return MemberRow(
         agent=entry.name,
         id=entry.contact.id.hex(),
@@ -154,6 +155,7 @@ def _member(master: Master, number: int) -> MemberRow:
         dead=number in master.term.collection.straggler_policy.dead,
         late_seconds=master.term.closer.latency_stats.late_s(number),
         usual_records=list(master.rates.known(number)) or UNSET,
+        standby=UNSET if standby is None else standby.name,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from elfmesh import ql
-from elfmesh.cbt import Encode
+from elfmesh.cbt import Encode, PartialTooLarge
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
@@ -100,6 +100,8 @@ class LocalJob:
         self._doubted: tuple[str, ...] = ()
         self.early_members = 1  # agents that share the thresholds of early rows
         self._early_at_us: int | None = None
+        self.cut_order: ctl.CutPanes | None = None
+        self._cut_number = 0
 
     @property
     def held_bytes(self) -> int:
@@ -260,6 +262,23 @@ class LocalJob:
             self._early_at_us = now_us
             for evaluated, states in self.worker.take_early(self.early_members):
                 outcome.events.append(self._saying.early(states, evaluated))
+
+    def cut(self, outcome: WorkerOutcome) -> None:
+        """Report open panes for the standby, once for each order."""
+        order = self.cut_order
+        if order is None or order.number == self._cut_number:
+            return
+        first, self._cut_number = not self._cut_number, order.number
+        if not order.number:
+            self.worker.cut_no_more()
+            return
+        try:
+            whole, panes = self.worker.cut(whole=order.whole or first)
+        except PartialTooLarge as error:
+            outcome.events.append(self._saying.not_cut(order.number, str(error)))
+            return
+        read = (self.worker.next_index, self.worker.newest_us)
+        outcome.events.append(self._saying.cut(order.number, whole, panes, *read))
 
     @property
     def _early_us(self) -> int | None:

@@ -10,6 +10,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.control.protocol import events as ctl
+from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.worker.early import EarlyStates
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.frames import RevisedInterval, Sealed
@@ -91,6 +92,16 @@ class Saying:
     def early(self, states: EarlyStates, evaluated: int) -> ctl.EarlyReported:
         about = (self._manifest.job_id, self._manifest.incarnation, states.interval, states.payload)
         return ctl.EarlyReported(*about, states.skipped, evaluated, self._begun)
+
+    def cut(
+        self, number: int, whole: bool, panes: Sequence[CutPane], first: int, until_us: int
+    ) -> ctl.PanesCut:
+        about = (self._manifest.job_id, self._manifest.incarnation, number, whole)
+        return ctl.PanesCut(*about, tuple(panes), first, until_us, begun=self._begun)
+
+    def not_cut(self, number: int, error: str) -> ctl.PanesCut:
+        about = (self._manifest.job_id, self._manifest.incarnation, number, True)
+        return ctl.PanesCut(*about, error=error, begun=self._begun)
 
     def _sealed(
         self,

@@ -13,12 +13,16 @@ from dataclasses import replace
 from elfmesh import ql
 from elfmesh.control.jobs.records import EXPIRED, FILTERED, FIRST, LATE
 from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.cutting import PaneTail, whole_panes
 from elfmesh.ingest.worker.early import EarlyStates, EarlyWindows
+from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ingest.worker.late import LateRecords
 from elfmesh.ingest.worker.worker import JobWorker
+from elfmesh.ql import Prepared
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 
 
@@ -52,11 +56,12 @@ class StageWorker(JobWorker):
             late=late,
             functions=around.functions.get(stage.evaluated),
         )
-        self.evaluated, self._since_us = stage.evaluated, stage.manifest.since_us
+        self.evaluated, self._since_us, self._seed = stage.evaluated, stage.manifest.since_us, around.seed
         self._until_us = self.times.watermark.until_us = stage.manifest.until_us
         self._heir, self._first = heir, first
-        if self.statement.job is not None and self.statement.job.early_us is not None:
-            self.early = EarlyWindows(self.statement, around.seed)
+        has_early = self.statement.job is not None and self.statement.job.early_us is not None
+        self.early = EarlyWindows(self.statement, around.seed) if has_early else None
+        self.tail: PaneTail | None = None
         self._job_start, self._alike_from = start_index, alike_from
         if not heir:
             self._date_late()
@@ -65,6 +70,29 @@ class StageWorker(JobWorker):
     def groups(self) -> int:
         """Return the number of PAO rows in the panes."""
         return self._panes.rows
+
+    @property
+    def nbytes(self) -> int:
+        beside = (self.early, self.tail)
+        return super().nbytes + sum(each.nbytes for each in beside if each is not None)
+
+    def cut_whole(self) -> list[CutPane]:
+        """Return all open panes; from now on `cut` returns what is read."""
+        self.tail = PaneTail(self.statement, self.evaluated, self._seed)
+        return whole_panes(self.evaluated, self.tally, self._panes)
+
+    def _inserted(self, prepared: Prepared) -> None:
+        if self.early is not None:
+            self.early.insert(batches_of(prepared))
+        if self.tail is not None:
+            self.tail.insert(prepared)
+
+    def _close(self, upto: int) -> None:
+        super()._close(upto)
+        if self.early is not None:
+            self.early.drop_below(upto)
+        if self.tail is not None:
+            self.tail.drop_below(upto * self._slide)
 
     def take_early(self, members: int) -> list[EarlyStates]:
         """Return the states of open windows that this version reports to the master."""

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from elfmesh import ql
+from elfmesh.cbt import PartialTooLarge
 from elfmesh.control.jobs.records import BUCKETS, OVERFLOW
 from elfmesh.control.jobs.terms import Stage
+from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, FileKey, FilePosition, Gap, SourceState
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
@@ -194,6 +196,31 @@ class StagedWorker:
     def take_early(self, members: int) -> list[tuple[int, EarlyStates]]:
         """Return the states of open windows for the master, each with the version that has evaluated it."""
         return [(part.evaluated, each) for part in self._parts for each in part.take_early(members)]
+
+    def cut(self, *, whole: bool) -> tuple[bool, list[CutPane]]:
+        """Return what was read since the last call, or all open panes; the first says which.
+
+        Raises PartialTooLarge; then the next call returns all.
+        """
+        tails = [part.tail for part in self._parts if part.tail is not None and not part.tail.broken]
+        whole |= len(tails) < len(self._parts)
+        try:
+            if whole:
+                return True, [each for part in self._parts for each in part.cut_whole()]
+            return False, [each for tail in tails for each in tail.take()]
+        except PartialTooLarge:
+            self.cut_no_more()
+            raise
+
+    def cut_no_more(self) -> None:
+        """Keep no tails, because nothing is shipped."""
+        for part in self._parts:
+            part.tail = None
+
+    @property
+    def newest_us(self) -> int:
+        """Return the newest event time that was read in this boot; 0 before the first."""
+        return max((part.times.newest_us or 0 for part in self._parts), default=0)
 
     def drop_closed(self) -> None:
         """Count late records that are in no revision as late, if their intervals are closed."""

@@ -36,6 +36,14 @@ class Tally:
         self.totals[bucket] += number
         self._panes.setdefault(pane, [0, 0])[bucket] += number
 
+    def of_pane(self, pane: int) -> tuple[int, int]:
+        """Return how many records of a pane are contributed and filtered."""
+        contributed, filtered = self._panes.get(pane, (0, 0))
+        return contributed, filtered
+
+    def panes(self) -> list[int]:
+        return sorted(self._panes)
+
     def count_input(self, at: int, number: int, pane: int) -> None:
         """Count records that pass the filters of one input of a text with several."""
         by_pane = self._inputs.setdefault(at, {})

@@ -36,9 +36,8 @@ from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources import Block, Gap, SourceState
 from elfmesh.ingest.worker.beginning import ALONE, FRESH, Resumed, SharedWorkerState
-from elfmesh.ingest.worker.early import EarlyWindows
 from elfmesh.ingest.worker.eventtimes import EventTimes
-from elfmesh.ingest.worker.insertion import batches_of, insert
+from elfmesh.ingest.worker.insertion import insert
 from elfmesh.ingest.worker.intervals import OpenInterval, WorkerInterval, encoded
 from elfmesh.ingest.worker.late import LateRecords, Lost, Revision
 from elfmesh.ingest.worker.offsets import JobOffsets
@@ -71,7 +70,6 @@ class JobWorker:
         samples: up to three reasons why a line or a value was not usable.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
-        early: hot tables of early rows; None: the job has none.
     """
 
     @safeguard("future")
@@ -112,7 +110,6 @@ class JobWorker:
         self.offsets = JobOffsets(resumed.read_up_to, resumed.shed)
         self.times.resumed(resumed.read_up_to)
         self.late = late
-        self.early: EarlyWindows | None = None
         for index, home, counts in resumed.carried:
             for bucket, number in enumerate(counts):
                 self._count_once(bucket, number, index, home)
@@ -151,7 +148,7 @@ class JobWorker:
     @property
     def nbytes(self) -> int:
         late = self.late.nbytes if self.late is not None else 0
-        return self._panes.nbytes + late + (self.early.nbytes if self.early is not None else 0)
+        return self._panes.nbytes + late
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Process the records of one block.
@@ -327,11 +324,13 @@ class JobWorker:
             self._sample(str(error))
             return records.rows, 0
         self._count_panes(prepared, read_up_to)
-        if self.early is not None:
-            self.early.insert(batches_of(prepared))
+        self._inserted(prepared)
         for pane in (*prepared.kept, *prepared.filtered):
             self.offsets.begin(pane, block)
         return refused, prepared.failed
+
+    def _inserted(self, prepared: Prepared) -> None:
+        """Handle rows that the panes have taken."""
 
     def _insert_halves(self, records: BlockRows, block: Block, read_up_to: int | None) -> tuple[int, int]:
         (refused, failed), (refused_too, failed_too) = (
@@ -383,8 +382,6 @@ class JobWorker:
         self._next = upto
         floor = upto * self._slide
         self._panes.drop_below(floor)
-        if self.early is not None:
-            self.early.drop_below(upto)
         self.offsets.close_below(floor)
         self.tally.close_below(upto)
 

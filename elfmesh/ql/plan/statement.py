@@ -23,6 +23,9 @@ from elfmesh.ql.plan.relation_base import Relation
 DEADLINE_US_DEFAULT = 1_000_000
 """Time after an interval's end during which its result may wait for the slowest agent."""
 
+LAG_US_DEFAULT = 1_000_000
+"""Time span of the newest records of a member that its standby may lack."""
+
 LOOKED_UP = "\0"
 """Prefix of the names of fields that come from a lookup table. Fields of logs do not begin with it."""
 
@@ -78,7 +81,8 @@ class JobClause:
 
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
     contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now;
-    0: with the records that exist now; None: never. `delivery` is that of a topic; None: a job.
+    0: with the records that exist now; None: never. `delivery` is that of a topic; None: a job. `standby_us`
+    is the LAG of STANDBY; None: open windows have no standbys.
     """
 
     namespace: str
@@ -96,6 +100,7 @@ class JobClause:
     history_us: int | None = None
     until_us: int | None = None
     delivery: TopicDelivery | None = None
+    standby_us: int | None = None
 
     @property
     def qualified(self) -> str:
@@ -110,12 +115,13 @@ def job_clause(
 ) -> JobClause:
     """Return the clause of a job or topic whose options are given by their words."""
     every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", "EARLY"))
+    standby = int(given.get("LAG", LAG_US_DEFAULT)) if "STANDBY" in given else None
     return JobClause(
         *names, None if every is None else int(every), int(given.get("LATENESS", 0)),
         int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
         int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-        int(given.get("REPLICAS", 0)), KEEP in given, tables, None if early is None else int(early),
-        delivery=delivery,
+        int(given.get("REPLICAS", 0 if standby is None else 1)), KEEP in given, tables,
+        None if early is None else int(early), delivery=delivery, standby_us=standby,
     )  # fmt: skip
 
 

@@ -63,6 +63,8 @@ def topic_options(
         raise fault(f"{delivery} has no EARLY", "Leave it out, or write DELIVERY UNORDERED.")
     if "KEEP PARTIALS" in given:
         raise fault("a topic has no partial aggregates to keep", "Leave KEEP PARTIALS out.")
+    if "STANDBY" in given:
+        raise fault("a topic has no STANDBY", "Leave it out.")
     early = {"EARLY": EARLY_US} if delivery is TopicDelivery.UNORDERED else {}
     return {"EVERY": EVERY_US, **early, **given}
 

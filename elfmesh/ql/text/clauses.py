@@ -32,6 +32,7 @@ from elfmesh.ql.plan.sealing import closing, sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
+from elfmesh.ql.text.standby import LAG, LAG_US_MIN, STANDBY
 from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
 from elfmesh.text import suggest
 
@@ -43,8 +44,8 @@ REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
-_DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY)
-_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP, inline.WORD)
+_DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
+_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, KEEP, inline.WORD)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
 _QUERY = ("SELECT", "WITH")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
@@ -64,6 +65,7 @@ class Cut:
     job_at: int
     every_at: int
     early_at: int
+    standby_at: int
     history_at: int
     source_end: int
     labels: Mapping[int, tuple[tuple[str, str], ...]]
@@ -76,7 +78,7 @@ class Cutter(TokenReader):
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         super().__init__(source, normalised(source, tokens))
-        self._every_at = self._early_at = self._history_at = self._source_end = 0
+        self._every_at = self._early_at = self._standby_at = self._history_at = self._source_end = 0
         self._range: dict[str, int] = {}
         self._functions: Mapping[str, PythonFunction] = {}
 
@@ -100,8 +102,8 @@ class Cutter(TokenReader):
             job = replace(job, history_us=self._range.get(HISTORY), until_us=self._range.get(UNTIL))
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
         return Cut(
-            marked, job, job_at, self._every_at, self._early_at, self._history_at, self._source_end, labels,
-            beside, self._functions,
+            marked, job, job_at, self._every_at, self._early_at, self._standby_at, self._history_at,
+            self._source_end, labels, beside, self._functions,
         )  # fmt: skip
 
     # -- CREATE JOB
@@ -167,6 +169,10 @@ class Cutter(TokenReader):
                 self._every_at = start
             elif option == EARLY:
                 self._early_at = start
+            elif option == STANDBY:
+                self._standby_at = start
+        if LAG in given and STANDBY not in given:
+            raise self._error("LAG is an option of STANDBY", "Write STANDBY ALL LAG '1 s'.")
         return given, tables
 
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
@@ -201,6 +207,11 @@ class Cutter(TokenReader):
     def _option_value(self, option: str) -> int | str:
         if option == KEEP:
             return 1
+        if option == STANDBY:
+            if self._word() != "ALL":
+                raise self._error(f"STANDBY takes ALL, not `{self._shown()}`", "Write STANDBY ALL.")
+            self._at += 1
+            return 1
         if option == "ON STRAGGLER":
             if self._word() not in _STRAGGLER:
                 hint = suggest(self._word(), _STRAGGLER) or "Write CORRECT, SKIP or WAIT."
@@ -224,6 +235,9 @@ class Cutter(TokenReader):
         if option == EARLY and value < PERIOD_US_MIN:
             self._at = start
             raise self._error("EARLY must be at least 50 ms", "Write EARLY '250 ms'.")
+        if option == LAG and value < LAG_US_MIN:
+            self._at = start
+            raise self._error("LAG must be at least 100 ms", "Write LAG '1 s'.")
         return value
 
     # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]

@@ -48,6 +48,7 @@ from elfmesh.ql.text.clauses import Cut, Cutter
 from elfmesh.ql.text.drafts import Drafter
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
+from elfmesh.ql.text.standby import check_standby
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10
@@ -307,6 +308,8 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     _check_tables(origin, cut, done)
     if cut.job is not None and cut.job.early_us is not None:
         check_early(replace(done, job=cut.job), cut.tokens, cut.early_at)
+    if cut.job is not None and cut.job.standby_us is not None:
+        check_standby(origin, done, cut.standby_at)
     _check_range(origin, cut, done)
     every = _every(cut) if cut.job is not None and cut.job.every_us is not None else None
     if every is not None and every.slide_us != done.window.slide_us:

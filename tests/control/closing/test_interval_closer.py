@@ -14,6 +14,7 @@ from elfmesh.control.closing.ports import Phase
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Finalised
+from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from tests.control.closing.rig import START, ClosingRig
 from tests.control.member.support import TEXT
 
@@ -93,6 +94,25 @@ def rig_in(phase: Phase) -> Rig:
         rig.commit_oldest()
     assert rig.phase is phase
     return rig
+
+
+def test_prefixes_that_cannot_be_merged_are_not_in_the_record() -> None:
+    rig = Rig()
+    rig.kill(1)
+    member = rig.book.entries[1].contact.id
+    panes = (PaneDelta(1, START, 5, 0, 1),)
+    sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, START * 10_000_000 + 1, panes)
+    rig.collection.prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
+    rig.contribute(1, b"partial")
+    rig.wait(DEAD)
+    (closing,) = rig.closer._closing
+    assert [each.agent for each in closing.record.partly] == ["m1"]
+    assert closing.record.counts["contributed"] == 6
+    rev = closing.record.rev
+    rig.closer.finalised(Finalised(rig.manifest.job_id, 3, START, b"rows", rev=rev, lacks_prefixes=True))
+    assert (closing.record.partly, closing.record.missing) == ((), ["m1"])
+    assert closing.record.counts["contributed"] == 1
+    assert rig.term.lacking.notified(START + 1)[3] == ()
 
 
 def _table(head: str) -> list[list[str]]:

@@ -16,9 +16,9 @@ from elfmesh.control.closing.outcomes import (
     serve_outcomes,
 )
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.records import Partly, ResultRecord
 from elfmesh.control.protocol.events import LogRead, ReadLog
-from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, Revisions
+from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, PrefixIn, Revisions
 from elfmesh.machine import Send
 from elfmesh.srt.coverage import bitmap_of
 from tests.control.contexts import new_context
@@ -37,17 +37,17 @@ def test_a_mark_tells_of_the_closed_intervals_only() -> None:
     lacking.decided(12, 15, 0b10)
     lacking.decided(15, 16, 0b11)
     lacking.revised(15, ((0, 2),))
-    assert lacking.notified(12) == (10, (), ())
-    assert lacking.notified(14) == (10, (lack(12, 14, 0b10),), ())
-    assert lacking.notified(15) == (10, (lack(12, 15, 0b10),), ())
+    assert lacking.notified(12) == (10, (), (), ())
+    assert lacking.notified(14) == (10, (lack(12, 14, 0b10),), (), ())
+    assert lacking.notified(15) == (10, (lack(12, 15, 0b10),), (), ())
     expected = (lack(12, 15, 0b10), lack(15, 16, 0b11))
-    assert lacking.notified(16) == (10, expected, (Revisions(15, ((0, 2),)),))
+    assert lacking.notified(16) == (10, expected, (Revisions(15, ((0, 2),)),), ())
 
 
 def test_an_interval_without_revisions_is_not_told_of() -> None:
     lacking = Lacking(10)
     lacking.revised(10, ())
-    assert lacking.notified(20) == (10, (), ())
+    assert lacking.notified(20) == (10, (), (), ())
 
 
 def test_a_mark_tells_of_the_newest_runs_and_from_where_on_it_is_complete() -> None:
@@ -55,10 +55,10 @@ def test_a_mark_tells_of_the_newest_runs_and_from_where_on_it_is_complete() -> N
     for index in range(LACKS_MAX + 2):
         lacking.decided(2 * index, 2 * index + 1, 1)
     last = 2 * (LACKS_MAX + 2)
-    start, lacks, _ = lacking.notified(last)
+    start, lacks, *_ = lacking.notified(last)
     assert start == 3, "behind the newest run that is left out"
     assert lacks == tuple(lack(2 * index, 2 * index + 1, 1) for index in range(2, LACKS_MAX + 2))
-    assert lacking.notified(last) == (start, lacks, ())
+    assert lacking.notified(last) == (start, lacks, (), ())
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -67,7 +67,7 @@ def test_the_bitmaps_of_a_mark_have_a_size_that_a_multicast_can_have(more: int) 
     half = LACK_BYTES_MAX // 2
     lacking.decided(0, 1, 1 << 8 * (half + more) - 1)
     lacking.decided(1, 2, 1 << 8 * half - 2)
-    start, lacks, _ = lacking.notified(2)
+    start, lacks, *_ = lacking.notified(2)
     assert [(each.start, len(each.absent)) for each in lacks] == [(0, half), (1, half)][more:]
     assert start == more
 
@@ -76,9 +76,21 @@ def test_a_mark_tells_of_the_newest_revisions_and_is_complete_behind_the_others(
     lacking = Lacking(0)
     for index in range(LACKS_MAX + 1):
         lacking.revised(index, ((1, 2),))
-    start, _, revised = lacking.notified(100)
+    start, _, revised, _ = lacking.notified(100)
     assert start == 1
     assert [each.interval for each in revised] == list(range(1, LACKS_MAX + 1))
+
+
+def test_a_mark_tells_of_prefixes_and_of_the_newest_ones_only() -> None:
+    lacking = Lacking(0)
+    partly = (Partly(1, "m1", 5, 3, 2),)
+    for index in range(LACKS_MAX + 1):
+        lacking.included(index, partly)
+    start, *_, found = lacking.notified(100)
+    assert start == 1
+    assert found == tuple(PrefixIn(index, 1, 3, 2) for index in range(1, LACKS_MAX + 1))
+    lacking.included(LACKS_MAX, ())
+    assert lacking.notified(100)[3] == found[:-1]
 
 
 def record(index: int, absent: int = 0, **fields: Any) -> tuple[ResultRecord, bytes]:

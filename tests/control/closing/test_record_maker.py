@@ -5,8 +5,9 @@ from __future__ import annotations
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.record_maker import RecordMaker
-from elfmesh.control.jobs.records import NOT_COUNTED
+from elfmesh.control.jobs.records import NOT_COUNTED, Partly
 from elfmesh.control.protocol.events import Finalised
+from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PartsDropped
@@ -38,6 +39,39 @@ def test_a_record_says_who_is_inside_and_who_is_missing() -> None:
     assert record.absent == bitmap_of(0b010)
     assert record.counts["contributed"] == 2
     assert payloads == ((b"x", b"z"),)
+
+
+def delta(rig: ClosingRig, number: int, contributed: int, filtered: int = 0) -> None:
+    """A standby sends what it holds of a member of the first interval."""
+    member = rig.book.entries[number].contact.id
+    until_us = START * SLIDE_US + SLIDE_US // 2
+    panes = (PaneDelta(1, START, contributed, filtered, 1),)
+    sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, until_us, panes)
+    rig.collection.prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
+
+
+def test_a_prefix_of_a_missing_member_is_inside_and_is_no_coverage() -> None:
+    rig = ClosingRig(members=3)
+    rig.contribute(0b101, b"x")
+    for number in (0, 1):
+        delta(rig, number, 5, 2)
+    run = Decision(START, START + 1, True, ALL, 0b010, "FINAL_PARTIAL")
+    record, payloads = maker_of(rig).make(run, 1)
+    assert record.partly == (Partly(1, "m1", START * SLIDE_US + SLIDE_US // 2, 5, 2),)
+    assert (record.missing, record.agents_in, record.completeness) == (["m1"], 2, 2 / 3)
+    assert record.absent == bitmap_of(0b010)
+    assert (record.counts["contributed"], record.counts["filtered"]) == (6, 2)
+    assert record.fidelity > 2 / 3
+    order = maker_of(rig).order(record, payloads)
+    assert (order.parts, order.prefixes) == (((b"x",),), (b"p",))
+
+
+def test_a_skipped_record_has_no_prefixes() -> None:
+    rig = ClosingRig(members=3)
+    rig.contribute(0b101, b"x")
+    delta(rig, 1, 5)
+    record, _ = maker_of(rig).make(Decision(START, START + 1, True, ALL, 0b010, "SKIPPED"), 1)
+    assert record.partly == ()
 
 
 def test_contributions_without_rows_count_and_are_no_payload() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh.control.closing.copy_recovery import GATHER_S
 from elfmesh.control.closing.decisions import OVERFULL
 from elfmesh.control.closing.flush_orders import HASTEN_S
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.revisions import REPAIR_S
-from elfmesh.control.closing.straggler_orders import Stragglers
+from elfmesh.control.closing.straggler_orders import PULL_SHARE, Stragglers
 from elfmesh.control.closing.straggler_policy import GONE_S, HORIZON_S
 from elfmesh.control.jobs.records import State
 from elfmesh.srt.events import Publish
@@ -114,6 +115,19 @@ def test_a_dead_member_is_given_up_after_the_time_that_a_restart_takes() -> None
     assert rig.wakes[-1] == OVER + GONE_S
     assert rig.look(OVER + GONE_S) == "FINAL_PARTIAL"
     assert rig.problem == ""
+
+
+def test_what_standbys_hold_of_a_living_member_is_requested_a_moment_before_the_deadline() -> None:
+    rig = Rig(TEXT.replace("DEADLINE", "STANDBY ALL DEADLINE"))
+    rig.context.roots[rig.manifest.job_id] = None
+    pull_at = OVER - PULL_SHARE * DEADLINE_S
+    assert rig.look(pull_at - 0.01) is None
+    assert rig.wakes[-1] == pull_at
+    rig.wait(pull_at)
+    assert not [effect for effect in rig.context.out if isinstance(effect, Publish)]
+    assert rig.look(pull_at) is None
+    rig.wait(pull_at + GATHER_S)
+    assert [effect for effect in rig.context.out if isinstance(effect, Publish)]
 
 
 def test_the_copies_of_a_dead_member_are_asked_for_and_waited_for() -> None:

@@ -211,14 +211,14 @@ def shelf() -> tuple[Tentative, Context, list[str]]:
 def test_revisions_grow_and_coverage_never_shrinks() -> None:
     rng = random.Random(3)
     held, context, _ = shelf()
-    last: dict[int, tuple[int, tuple[int, int]]] = {}
+    last: dict[int, tuple[int, tuple[int, int, int]]] = {}
     for _ in range(2000):
         index, mask = rng.randrange(5), rng.getrandbits(4)
         context.now += rng.random()
-        inside = (mask, rng.randrange(3))
+        inside = (mask, rng.randrange(3), 0)
         rev = held.wants(index, inside) if held.has_room else 0
         if rev:
-            number, before = last.get(index, (0, (0, 0)))
+            number, before = last.get(index, (0, (0, 0, 0)))
             assert rev == number + 1
             assert mask & before[0] == before[0]
             assert inside[1] >= before[1]
@@ -238,8 +238,8 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
     held, context, _ = shelf()
     for index in range(2 * OPEN_MAX):
         context.now += 1.0
-        if rev := held.wants(index, (1, 0)):
-            held.begin(record(index, rev), (1, 0))
+        if rev := held.wants(index, (1, 0, 0)):
+            held.begin(record(index, rev), (1, 0, 0))
             held.made(index, rev, b"x" * 100)
     assert len(held) == OPEN_MAX
     held.drop_below(OPEN_MAX - 1)
@@ -250,7 +250,7 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
 
 def test_rows_that_come_after_the_end_are_dropped() -> None:
     held, _, reported = shelf()
-    held.begin(record(7, 1), (1, 0))
+    held.begin(record(7, 1), (1, 0, 0))
     held.drop_below(8)
     held.made(7, 1, b"late")
     assert (list(held.since(0)), reported) == ([], [])

@@ -60,6 +60,29 @@ def test_the_share_is_by_rate_and_by_what_was_dropped(
     assert rates(**known).fidelity(0b1111, missing, counts(**inside)) == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("known", "contributed", "passed", "share"),
+    [
+        ({"m0": 100}, 50, 0.5, 0.5),
+        ({"m0": 100}, 0, 0.0, 0.0),
+        ({"m0": 100}, 90, 0.5, 90 / 140),
+        ({"m0": 100}, 30, 1.5, 1.0),
+        ({"m1": 60, "m2": 40}, 50, 0.5, 2 / 3),  # a member without a rate counts as the mean
+        ({}, 0, 0.25, 0.25),
+    ],
+)
+def test_the_share_of_a_member_that_its_prefix_contains(
+    known: dict[str, float], contributed: int, passed: float, share: float
+) -> None:
+    assert rates(**known).of_prefix(0, 0b111, contributed, passed) == pytest.approx(share)
+
+
+def test_a_prefix_raises_the_share_of_a_missing_member() -> None:
+    known = rates(m0=70, m1=10, m2=10, m3=10)
+    assert known.fidelity(0b1111, 0b0001, counts(), partly={0: 0.5}) == pytest.approx(0.65)
+    assert known.fidelity(0b1111, 0b0001, counts(), partly={0: 1.0}) == pytest.approx(1.0)
+
+
 JOIN = FidelityShape("join", sources=(FidelityShape("input", 0), FidelityShape("input", 1)))
 UNION = FidelityShape("union", sources=JOIN.sources)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from elfmesh.control.jobs.records import (
     BUCKETS,
     NOT_COUNTED,
+    Partly,
     ResultRecord,
     add_counts,
     counts_dict,
@@ -50,6 +52,28 @@ def record(**changes: Any) -> ResultRecord:
 def test_an_interval_is_written_byte_for_byte_as_the_interface_says() -> None:
     table = pa.table({"path": ["/"], "hits": pa.array([91], pa.int64())})
     assert encode_json(to_json(record(), table)).decode() == GOLDEN
+
+
+def test_prefixes_stand_beside_the_missing_agents() -> None:
+    partly = (Partly(3, "web3", 1_431_857_120_000_000, 1800, 12),)
+    agents = to_json(record(agents_in=7, missing=["web3"], partly=partly), pa.table({}))["agents"]
+    stated = [{"agent": "web3", "until": "2015-05-17T10:05:20Z", "records": 1812}]
+    assert agents == {"in": 7, "expected": 8, "missing": ["web3"], "partly": stated}
+
+
+@pytest.mark.parametrize("name", ["partly", "withdrawn", "early", "clean"])
+def test_releases_read_records_with_and_without_an_optional_field(name: str) -> None:
+    given = record(
+        partly=(Partly(3, "web3", 5, 2, 1),), withdrawn=[{"k": "a"}], early={"emitted": 1}, clean=False
+    )
+    written = msgspec.msgpack.decode(msgspec.msgpack.encode(given))
+    del written[name]
+    old = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=ResultRecord)
+    assert getattr(old, name) == getattr(record(), name)
+    fields = [(each, Any, None) for each in written]
+    earlier = msgspec.defstruct("Earlier", fields, kw_only=True, omit_defaults=True)
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(given), type=earlier)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(read)) == written
 
 
 def test_a_query_without_a_window_has_no_bounds() -> None:

@@ -124,7 +124,7 @@ def test_only_a_client_that_reads_all_states_waits_for_revisions() -> None:
 def test_the_newest_revision_follows_the_final_records() -> None:
     rig = Rig()
     record = ResultRecord(job="shop/top", index=LATEST + 1, rev=1)
-    rig.tentative.begin(record, (1, 1))
+    rig.tentative.begin(record, (1, 1, 0))
     rig.tentative.made(record.index, 1, b"")
     rig.ask("results", {"state": "all"})
     token = rig.reads()[-1].token

@@ -131,7 +131,7 @@ def test_marks_stay_small_and_say_from_where_they_are_complete() -> None:
     for index in range(200):
         truth[index] = 0 if index % 2 else 1 << index % 7
         lacking.decided(index, index + 1, truth[index])
-    since, lacks, _ = lacking.notified(150)
+    since, lacks, *_ = lacking.notified(150)
     assert len(lacks) <= LACKS_MAX
     for index in range(since, 150):
         found = [bits_of(each.absent) for each in lacks if each.start <= index < each.stop]

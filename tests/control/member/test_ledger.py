@@ -43,6 +43,17 @@ def test_what_a_record_lacks_is_expired_and_the_rest_of_its_counts_stay(ledger: 
     assert difference.must_be_stored
 
 
+@pytest.mark.parametrize(("prefix", "left", "mismatches"), [((1, 1), (0, 0), 0), ((3, 0), (0, 1), 1)])
+def test_what_is_inside_in_a_prefix_is_not_expired(
+    ledger: Ledger, prefix: tuple[int, int], left: tuple[int, int], mismatches: int
+) -> None:
+    ledger.closed(sealed(10, 12))
+    difference = ledger.outcomes(lambda index, number: 0, prefixes={(10, ME): prefix, (11, ME + 1): (1, 1)})
+    found = difference.corrections
+    assert (found[EXPIRED], found[FILTERED]) == (left[0] + 1, left[1] + 1)
+    assert (difference.mismatches, len(difference.left_out)) == (mismatches, 2)
+
+
 def test_corrections_are_placed_only_with_what_never_went_up(ledger: Ledger) -> None:
     closed_without(ledger, 10, 11)
     again = sealed(11, 12, again=True)

@@ -22,10 +22,8 @@ from elfmesh.control.protocol.events import (
     Sealed,
     StartWorker,
     StopWorker,
-    WorkerReport,
 )
-from elfmesh.control.protocol.messages import Enroll, Mark, Rate, Report, RosterAck, Waiting
-from elfmesh.control.protocol.messages_safety import Verify
+from elfmesh.control.protocol.messages import Enroll, Mark, Rate, RosterAck, Waiting
 from elfmesh.machine import Contact, Effect, Message, Send
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
@@ -262,26 +260,6 @@ def test_a_member_tells_its_rate_and_asks_after_what_stays_open() -> None:
     run(rig.context, 10.0)
     waiting = [message for _, message in rig.sent() if isinstance(message, Waiting)]
     assert waiting[:1] == [Waiting(JOB, 1, NUMBER, 1)]
-
-
-@pytest.mark.parametrize(
-    ("incarnation", "numbered", "runs"), [("i", True, 1), ("j", True, 0), ("i", False, 0)]
-)
-def test_a_member_computes_again_for_its_own_incarnation_and_with_a_number(
-    incarnation: str, numbered: bool, runs: int
-) -> None:
-    rig = Rig()
-    if numbered:
-        rig.roster()
-    rig.out()
-    rig.member.on_verify(A, Verify(replace(MANIFEST, incarnation=incarnation), 1, 0, 5))
-    assert len(rig.out()) == runs
-
-
-def test_a_report_of_the_worker_goes_to_the_master() -> None:
-    rig = Rig()
-    rig.member.report(WorkerReport(JOB, ("a sample",), "no memory"))
-    assert rig.sent() == [(A, Report(JOB, rig.context.name, ("a sample",), "no memory"))]
 
 
 def test_a_stopped_member_leaves_its_trees_its_disk_and_its_worker() -> None:

@@ -15,8 +15,15 @@ from elfmesh.control.jobs.policy import OPEN, Grant, Policy
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member import member_host as under_test
 from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, KIND, LEAVING, LEFT_S, MemberHost
-from elfmesh.control.protocol.events import LocalStreams, Persist, StartWorker, StopWorker, StreamInfo
-from elfmesh.control.protocol.messages import Announce, Enroll, Running, Verdict, WhatRuns, unpack
+from elfmesh.control.protocol.events import (
+    LocalStreams,
+    Persist,
+    StartWorker,
+    StopWorker,
+    StreamInfo,
+    WorkerReport,
+)
+from elfmesh.control.protocol.messages import Announce, Enroll, Report, Running, Verdict, WhatRuns, unpack
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.machine import Effect, Send
 from elfmesh.overlay.events import Route
@@ -65,6 +72,15 @@ class Rig:
         version = changes.pop("version", 2 if until is None else 3)
         terms = replace(TERMS, version=version, closed=closed, members=(entry,), **changes)
         self.host.on_roster(terms)
+
+
+def test_a_report_of_a_worker_goes_to_the_master() -> None:
+    rig = Rig()
+    rig.announce()
+    rig.out()
+    rig.host.worker_reported(WorkerReport(JOB, ("a sample",), "no memory"))
+    rig.host.worker_reported(WorkerReport(bytes(20), (), "of no job here"))
+    assert rig.out() == [Send(A, Report(JOB, rig.context.name, ("a sample",), "no memory"))]
 
 
 def of(found: Verdict) -> tuple[bool, str]:

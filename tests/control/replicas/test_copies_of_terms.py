@@ -51,3 +51,14 @@ def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_t
     assert safe.unsafe == 1, "another revision"
     safe.on_kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0))
     assert safe.unsafe == 0
+
+
+def test_another_number_of_replicas_takes_effect_with_its_roster() -> None:
+    safe = CopySender(new_context(0, rack="r1"), 0)
+    members = tuple(entry(number, "r2") for number in range(1, 4))
+    safe.peers_are(members)
+    assert not safe._peers
+    safe.peers_are(members, 2)
+    assert [each.id for each in safe._peers]
+    safe.peers_are(members, 0)
+    assert safe.unsafe == 0

@@ -79,6 +79,7 @@ class Job:
         replicas: peers that keep each contribution.
         horizon_s: how long who makes no progress is waited for; None: the job names none.
         early_ms: period of early rows; None: the job has none.
+        standby_ms: LAG of the standbys of open windows; None: the job has none.
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
     """
@@ -97,6 +98,7 @@ class Job:
     early_ms: int | None = None
     enough: int = 1
     sealed: str = ""
+    standby_ms: int | None = None
 
     @property
     def sealed_from(self) -> int:
@@ -124,6 +126,7 @@ class Job:
         replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
         early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
+        replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
             f" DEADLINE '{self.deadline_s:g} s'{horizon}"
@@ -197,7 +200,8 @@ class Scenario:
         jobs = "; ".join(
             f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
             f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
-            f" {job.replicas} replicas" + (f", sealed by {job.sealed}" if job.sealed else "")
+            f" {job.replicas} replicas, standby {job.standby_ms}"
+            + (f", sealed by {job.sealed}" if job.sealed else "")
             for job in self.jobs
         )
         return (
@@ -277,20 +281,21 @@ def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic,
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     drawn = _drawn(seed)
-    return drawn if seed < VARIED_FROM else _early(_recovering(_losing(_deep(_writing(_sealing(drawn))))))
+    return drawn if seed < VARIED_FROM else _open(_recovering(_losing(_deep(_writing(_sealing(drawn))))))
 
 
-def _early(scenario: Scenario) -> Scenario:
-    """Jobs with early rows, in every fourth seed; drawn apart, as the others."""
-    rng = random.Random(f"early/{scenario.seed}")
-    if rng.random() >= 1 / 4:
-        return scenario
-    period_ms, enough = rng.choice((100, 250, 1000)), rng.choice((1, 2, 3))
-    jobs = tuple(
-        job if job.sealed else replace(job, early_ms=period_ms, enough=1 if job.ids else enough)
-        for job in scenario.jobs
-    )
-    return replace(scenario, jobs=jobs)
+def _open(scenario: Scenario) -> Scenario:
+    """Jobs with early rows, and with standbys, each in every fourth seed; drawn apart, as the others."""
+    rng, standby = random.Random(f"early/{scenario.seed}"), random.Random(f"standby/{scenario.seed}")
+    jobs = scenario.jobs
+    if rng.random() < 1 / 4:
+        early_ms, enough = rng.choice((100, 250, 1000)), rng.choice((1, 2, 3))
+        jobs = tuple(replace(job, early_ms=early_ms, enough=1 if job.ids else enough) for job in jobs)
+    if standby.random() < 1 / 4:
+        lag_ms = standby.choice((100, 300, 1000))
+        jobs = tuple(replace(job, standby_ms=lag_ms, replicas=max(1, job.replicas)) for job in jobs)
+    pairs = zip(scenario.jobs, jobs, strict=True)
+    return replace(scenario, jobs=tuple(before if before.sealed else after for before, after in pairs))
 
 
 def _sealing(scenario: Scenario) -> Scenario:

@@ -33,6 +33,7 @@ def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Sh
             "partitions": 1,
             "replicas": 0,
             "least": None,
+            "standby_ms": None,
         }
         pinned |= {"straggler": "correct", "deadline_s": 1.0, "horizon_s": None} | (job or {})
         traffic = replace(scenario.traffic, rate=1.5, silent=0.0, disorder_s=0.0, late=0.0)

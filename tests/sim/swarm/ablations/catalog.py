@@ -17,7 +17,7 @@ import msgspec
 from elfmesh.srt import coverage
 from elfmesh.storage import frames
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.ablations import control, disk, early, late, members, rot, topics, votes
+from tests.sim.swarm.ablations import control, disk, early, late, members, rot, standby, topics, votes
 from tests.sim.swarm.ablations import trees as ablations_trees
 from tests.sim.swarm.ablations.names import Patch, always, instead, original, with_options
 from tests.sim.swarm.ablations.trees import Trees
@@ -32,6 +32,7 @@ SAFEGUARDS = {
     **rot.SAFEGUARDS,
     **early.SAFEGUARDS,
     **topics.SAFEGUARDS,
+    **standby.SAFEGUARDS,
 }
 ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE, **topics.ELSEWHERE}
 

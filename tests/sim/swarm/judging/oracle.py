@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from tests.sim.swarm.judging.history import Contribution, Incarnation
@@ -190,16 +191,24 @@ class Truth:
         return replace(self.job, least=max(map(int, found))) if found else self.job
 
     def expected(
-        self, index: int, inside: Iterable[str], revs: Mapping[str, int] | None = None, version: int = 1
+        self,
+        index: int,
+        inside: Iterable[str],
+        revs: Mapping[str, int] | None = None,
+        version: int = 1,
+        prefixes: Iterable[list[Written]] = (),
     ) -> Rows:
-        """The rows of an interval that holds exactly these agents, in these revisions if not the first."""
+        """The rows of an interval that holds exactly these agents, in these revisions if not the first.
+
+        `prefixes` are the lines of other agents that it holds as well.
+        """
         lines = [
             line
             for name in inside
             if name in self.hosts
             for line in self.hosts[name].contributed(self.job, index, (revs or {}).get(name, 1))
         ]
-        return rows(self.by(version), lines)
+        return rows(self.by(version), [*lines, *chain.from_iterable(prefixes)])
 
     def names(self, found: Rows, expected: Rows) -> str:
         """What differs, record by record if the job says their numbers."""

@@ -1,0 +1,203 @@
+"""One member's open panes on their way to a standby in another failure domain (STANDBY).
+
+Owns which agent stands by, and the chain that it holds. The worker cuts what it has read (`CutPanes`), at
+most once per LAG and only after the previous delta is acknowledged, so a slow standby causes larger deltas
+and no queue. The chain begins again with all open panes if the standby is another one, if it lacks a delta,
+or if the deltas have become larger than the panes: this bounds what the standby holds.
+
+Invariants: deltas of a chain are numbered without a gap, and one is under way at a time. A standby that does
+not acknowledge is replaced after `TRIES` attempts, and not chosen for `AVOID_S`.
+
+Paper: PPA II-B, IV. Deviation: each member has one standby, the nearest by id in another rack, and no planner
+chooses which members have one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from elfmesh import ids
+from elfmesh.control.context import Alarm, Context
+from elfmesh.control.jobs.failure_domains import share
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.jobs.terms import RosterEntry, Terms
+from elfmesh.control.protocol.events import CutPanes, PanesCut
+from elfmesh.control.protocol.messages_standby import PANES_MAX, Chained, Delta, PaneDelta, Shipping
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+
+AGAIN_S = 1.0
+TRIES = 3
+AVOID_S = 60.0
+DELTAS_BYTES_MIN = 64 << 10
+DELTAS_MAX = 512
+"""Bytes of deltas below which, and number of deltas from which, a chain begins again."""
+
+REPORT_S = 10.0
+BULK_LANE = 2
+
+
+class ShippingMember(Protocol):
+    """What the sender needs of its member."""
+
+    master: Contact
+    manifest: Manifest
+    plan: JobPlan
+    epoch: int
+    entry: RosterEntry | None
+
+
+class PaneSender:
+    """The chain of one member of one job.
+
+    Attributes:
+        standby: the agent that holds the open panes; None: there is none.
+        acknowledged: whether it has acknowledged the beginning of the present chain.
+    """
+
+    def __init__(self, context: Context, member: ShippingMember) -> None:
+        self._context, self._member = context, member
+        self.standby: Contact | None = None
+        self.acknowledged = False
+        self._peers: tuple[Contact, ...] = ()
+        self._avoided: dict[bytes, float] = {}
+        self._order = self._chain = self._next = self._tries = 0
+        self._sent: tuple[Delta, bytes] | None = None
+        self._whole_bytes = self._delta_bytes = 0
+        self._reported, self._reported_at = (0, 0, b""), float("-inf")
+        self._alarm = Alarm(context, self._due)
+
+    def on_roster(self, terms: Terms) -> None:
+        """Choose the standby among the members of a roster."""
+        me = self._context.me
+        if self._member.plan.standby_s is None:
+            self._peers = ()
+        else:
+            others = [
+                each.contact for each in terms.members if each.until is None and each.contact.id != me.id
+            ]
+            others.sort(key=lambda each: (share(me, each, "rack"), ids.distance(each.id, me.id)))
+            self._peers = tuple(others)
+        self._choose()
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the master which agent stands by; from time to time again, because a message may be lost."""
+        member, now = self._member, self._context.now
+        standby = self.standby.id if self.standby is not None and self.acknowledged else b""
+        if member.entry is None or not (standby or self._reported[2]):
+            return
+        state = (member.epoch, member.entry.number, standby)
+        if state != self._reported or now - self._reported_at >= REPORT_S:
+            self._reported, self._reported_at = state, now
+            self._context.send(member.master, Shipping(member.manifest.job_id, *state))
+
+    def _choose(self) -> None:
+        now = self._context.now
+        self._avoided = {agent: until for agent, until in self._avoided.items() if until > now}
+        usable = [each for each in self._peers if each.id not in self._avoided] or self._peers[:1]
+        chosen = usable[0] if usable else None
+        if chosen == self.standby:
+            return
+        had, self.standby, self.acknowledged, self._sent = self.standby, chosen, False, None
+        self._alarm.cancel()
+        if chosen is not None:
+            self._cut(whole=True)
+        elif had is not None:
+            self._context.emit(CutPanes(self._member.manifest.job_id, 0, whole=False))
+
+    def _cut(self, *, whole: bool) -> None:
+        self._order += 1
+        self._context.emit(CutPanes(self._member.manifest.job_id, self._order, whole))
+
+    def cut(self, event: PanesCut) -> None:
+        """Ship what the worker has read. A worker that was started again repeats the newest order, whole."""
+        manifest = self._member.manifest
+        if self.standby is None or (event.incarnation, event.number) != (manifest.incarnation, self._order):
+            return
+        payload = b"".join(each.payload for each in event.panes)
+        if event.error or len(payload) > DATA_FRAME_BYTES_MAX or len(event.panes) > PANES_MAX:
+            self._context.stats["control.not_shipped_too_big"] += 1
+            self._sent, self.acknowledged = None, False
+            self._alarm.set(AVOID_S)
+            return
+        if not event.panes and not event.whole:
+            self._later()
+            return
+        if event.whole:
+            self._chain, self._next, self._whole_bytes, self._delta_bytes = (
+                self._chain + 1,
+                0,
+                len(payload),
+                0,
+            )
+            self.acknowledged = False
+        else:
+            self._delta_bytes += len(payload)
+        about = (manifest.job_id, manifest.incarnation, self._context.me.id, self._context.me.incarnation)
+        panes = (
+            PaneDelta(each.evaluated, each.pane, each.contributed, each.filtered, len(each.payload))
+            for each in event.panes
+        )
+        place = (self._chain, self._next, event.first, event.until_us)
+        self._sent = Delta(*about, *place, tuple(panes)), payload
+        self._tries = 0
+        self._send()
+
+    def _send(self) -> None:
+        assert self.standby is not None
+        assert self._sent is not None
+        delta, payload = self._sent
+        self._tries += 1
+        self._context.stats["control.shipped_bytes"] += len(payload)
+        self._context.send(self.standby, delta, payload, lane=BULK_LANE if payload else 0)
+        self._alarm.set(AGAIN_S)
+
+    def on_chained(self, sender: Contact, message: Chained) -> None:
+        """Take the standby's acknowledgement."""
+        chain = (self._context.me.incarnation, self._chain)
+        if self._sent is None or self.standby is None or sender.id != self.standby.id:
+            return
+        if (message.boot, message.chain) != chain:
+            return
+        if not message.has_room:
+            self._replace()
+        elif message.next > self._next:
+            self._sent, self.acknowledged, self._next = None, True, self._next + 1
+            self._report()
+            self._later()
+        elif message.next < self._next:  # it was restarted, or dropped the chain
+            self._sent, self.acknowledged = None, False
+            self._cut(whole=True)
+
+    def _later(self) -> None:
+        lag_s = self._member.plan.standby_s
+        if lag_s is not None:
+            self._alarm.set(lag_s)
+
+    def _due(self) -> None:
+        if self.standby is None:
+            return
+        if self._sent is None:
+            large = self._delta_bytes > max(self._whole_bytes, DELTAS_BYTES_MIN)
+            self._cut(whole=not self.acknowledged or large or self._next >= DELTAS_MAX)
+        elif self._tries < TRIES:
+            self._send()
+        else:
+            self._replace()
+
+    def _replace(self) -> None:
+        """Ship to another agent; if there is none, to this one again after a pause."""
+        assert self.standby is not None
+        before = self.standby
+        self._avoided[before.id] = self._context.now + AVOID_S
+        self._context.stats["control.standbys_replaced"] += 1
+        self._choose()
+        if self.standby == before:
+            self._sent, self.acknowledged = None, False
+            self._alarm.set(AVOID_S)
+
+    def stop(self) -> None:
+        self.standby, self._sent = None, None
+        self._alarm.cancel()

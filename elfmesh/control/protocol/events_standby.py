@@ -1,0 +1,57 @@
+"""Effects and events about open panes that a member ships to a standby; `events` exports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.machine import Effect, Event
+
+
+@dataclass(frozen=True, slots=True)
+class CutPanes(Effect):
+    """Report once what a job has read since the previous report.
+
+    Attributes:
+        number: number of the order, which grows; the worker carries out the newest one.
+        whole: report all open panes instead. The first report of a worker is whole in any case.
+    """
+
+    job: bytes
+    number: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CutPane:
+    """Records of one pane in a report, and their partial; `evaluated`: see `Stage`."""
+
+    evaluated: int
+    pane: int
+    contributed: int
+    filtered: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PanesCut(Event):
+    """The report for a `CutPanes`.
+
+    Attributes:
+        number: number of the order.
+        whole: whether the report has all open panes.
+        panes: those with records in the report.
+        first: first open interval; earlier ones are sealed, so their further records are in no report.
+        until_us: newest event time that was read.
+        error: why there is no report; the job's panes cannot be shipped.
+        begun: see `StartWorker`.
+    """
+
+    job: bytes
+    incarnation: str
+    number: int
+    whole: bool
+    panes: tuple[CutPane, ...] = ()
+    first: int = 0
+    until_us: int = 0
+    error: str = ""
+    begun: int = 0

@@ -1,0 +1,190 @@
+"""The open panes of a member on their way to its standby."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec.structs import replace
+
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import JobPlan, read_plan
+from elfmesh.control.jobs.terms import RosterEntry
+from elfmesh.control.member import pane_sender as under_test
+from elfmesh.control.member.pane_sender import AGAIN_S, AVOID_S, TRIES, PaneSender
+from elfmesh.control.protocol.events import CutPanes, PanesCut
+from elfmesh.control.protocol.events_standby import CutPane
+from elfmesh.control.protocol.messages_standby import Chained, Delta
+from elfmesh.machine import Contact, Send
+from tests.control.closing.rig import manifest_of
+from tests.control.contexts import new_context
+from tests.control.register.support import TERMS, run
+
+TEXT = (
+    "CREATE JOB a.b STANDBY ALL LAG '500 ms' AS"
+    " SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"
+)
+MANIFEST = manifest_of(TEXT)
+JOB = MANIFEST.job_id
+
+
+def member(number: int, rack: str = "") -> RosterEntry:
+    return RosterEntry(number, new_context(number, rack).me, f"m{number}")
+
+
+@dataclass
+class Side:
+    master: Contact = field(default_factory=lambda: new_context(9).me)
+    epoch: int = 3
+    entry: RosterEntry | None = field(default_factory=lambda: member(1, "r1"))
+    manifest: Manifest = MANIFEST
+    plan: JobPlan = field(default_factory=lambda: read_plan(TEXT))
+
+
+class Rig:
+    """Member 1 in rack r1; 2 is in the same rack, 3 and 4 are not."""
+
+    def __init__(self, *others: RosterEntry) -> None:
+        self.context, self.side = new_context(1, "r1"), Side()
+        self.sender = PaneSender(self.context, self.side)
+        self.members = (member(1, "r1"), *(others or (member(2, "r1"), member(3, "r2"), member(4, "r2"))))
+        self.sender.on_roster(replace(TERMS, members=self.members))
+
+    def out(self) -> list[object]:
+        """Orders to the worker, and deltas with their receiver."""
+        out, self.context.out = self.context.out, []
+        return [(each.to, each.message) if isinstance(each, Send) else each for each in out]
+
+    def cut(
+        self, order: int, *, whole: bool, until_us: int = 5, payload: bytes = b"x", error: str = ""
+    ) -> None:
+        panes = (CutPane(1, 7, 2, 1, payload),) if payload else ()
+        self.sender.cut(PanesCut(JOB, "i", order, whole, panes, 0, until_us, error))
+
+    def deltas(self) -> list[tuple[Contact, int, int]]:
+        """Receiver, chain and number of what was sent."""
+        sent = [each for each in self.out() if isinstance(each, tuple) and isinstance(each[1], Delta)]
+        return [(to, message.chain, message.seq) for to, message in sent]
+
+    def acknowledge(self, chain: int, following: int, *, has_room: bool = True) -> None:
+        standby = self.sender.standby
+        assert standby is not None
+        boot = self.context.me.incarnation
+        self.sender.on_chained(standby, Chained(JOB, "i", boot, chain, following, has_room))
+
+    def begun(self) -> Rig:
+        """The standby has acknowledged the beginning of the first chain."""
+        self.cut(1, whole=True)
+        self.acknowledge(1, 1)
+        self.out()
+        return self
+
+
+def test_the_standby_is_in_another_rack_and_its_chain_begins_with_all_open_panes() -> None:
+    rig = Rig()
+    assert rig.sender.standby in [each.contact for each in rig.members[2:]]
+    assert rig.out() == [CutPanes(JOB, 1, whole=True)]
+    rig.cut(1, whole=True)
+    assert rig.deltas() == [(rig.sender.standby, 1, 0)]
+
+
+def test_in_a_fleet_of_one_rack_the_nearest_stands_by_and_alone_none() -> None:
+    rig = Rig(member(2, "r1"))
+    assert rig.sender.standby == rig.members[1].contact
+    rig.sender.on_roster(replace(TERMS, members=rig.members[:1]))
+    assert rig.out()[-1] == CutPanes(JOB, 0, whole=False)
+    assert not rig.sender.standby
+
+
+def test_the_next_delta_is_cut_a_lag_after_the_acknowledgement() -> None:
+    rig = Rig().begun()
+    run(rig.context, 0.49)
+    assert rig.out() == []
+    run(rig.context, 0.51)
+    assert rig.out() == [CutPanes(JOB, 2, whole=False)]
+    rig.cut(2, whole=False)
+    assert rig.deltas() == [(rig.sender.standby, 1, 1)]
+
+
+def test_nothing_new_is_not_sent_and_looked_for_again() -> None:
+    rig = Rig().begun()
+    run(rig.context, 0.6)
+    rig.cut(2, whole=False, payload=b"")
+    assert rig.deltas() == []
+    run(rig.context, 1.2)
+    assert rig.out() == [CutPanes(JOB, 3, whole=False)]
+
+
+def test_what_is_not_acknowledged_is_sent_again_and_then_to_another_agent() -> None:
+    rig = Rig().begun()
+    first = rig.sender.standby
+    run(rig.context, 0.6)
+    rig.cut(2, whole=False)
+    run(rig.context, 0.6 + AGAIN_S * (TRIES - 0.5))
+    assert rig.deltas() == [(first, 1, 1)] * TRIES
+    run(rig.context, 0.6 + AGAIN_S * (TRIES + 0.5))
+    assert rig.out() == [CutPanes(JOB, 3, whole=True)]
+    assert rig.sender.standby not in (None, first)
+    rig.cut(3, whole=True)
+    assert rig.deltas() == [(rig.sender.standby, 2, 0)]
+
+
+def test_a_standby_without_room_is_replaced_and_the_only_one_asked_again_later() -> None:
+    rig = Rig(member(2, "r2"))
+    rig.cut(1, whole=True)
+    rig.acknowledge(1, 0, has_room=False)
+    rig.out()
+    run(rig.context, AVOID_S - 1)
+    assert rig.out() == []
+    run(rig.context, AVOID_S + 1)
+    assert rig.out() == [CutPanes(JOB, 2, whole=True)]
+
+
+def test_a_standby_that_lost_the_chain_gets_all_open_panes() -> None:
+    rig = Rig().begun()
+    run(rig.context, 0.6)
+    rig.cut(2, whole=False)
+    rig.out()
+    rig.acknowledge(1, 0)
+    assert rig.out() == [CutPanes(JOB, 3, whole=True)]
+
+
+def test_a_worker_that_was_started_again_begins_a_new_chain() -> None:
+    rig = Rig().begun()
+    rig.cut(1, whole=True)
+    assert rig.deltas() == [(rig.sender.standby, 2, 0)]
+
+
+def test_a_chain_begins_again_when_its_deltas_are_larger_than_its_panes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(under_test, "DELTAS_BYTES_MIN", 2)
+    rig = Rig().begun()
+    run(rig.context, 0.6)
+    rig.cut(2, whole=False, payload=b"xxx")
+    rig.acknowledge(1, 2)
+    rig.out()
+    run(rig.context, 1.2)
+    assert rig.out() == [CutPanes(JOB, 3, whole=True)]
+
+
+def test_panes_that_no_message_can_carry_are_counted_and_tried_again_later() -> None:
+    rig = Rig()
+    rig.out()
+    rig.cut(1, whole=True, error="too large")
+    assert (rig.deltas(), rig.sender.acknowledged) == ([], False)
+    assert rig.context.stats["control.not_shipped_too_big"] == 1
+    run(rig.context, AVOID_S + 1)
+    assert rig.out() == [CutPanes(JOB, 2, whole=True)]
+
+
+def test_reports_of_earlier_orders_and_acknowledgements_of_other_agents_change_nothing() -> None:
+    rig = Rig()
+    rig.cut(0, whole=True)
+    rig.cut(1, whole=True)
+    rig.sender.on_chained(new_context(9).me, Chained(JOB, "i", 1, 1, 1))
+    assert not rig.sender.acknowledged
+    rig.sender.stop()
+    rig.out()
+    run(rig.context, 100.0)
+    assert rig.out() == []
