@@ -165,7 +165,7 @@ class Dispatcher:
             Resigned: lambda sender, message, payload: self._drain.on_resigned(message),
             ctl.WhatRuns: lambda sender, message, payload: self._rendezvous.on_what_runs(message),
             safety.KeptCopy: self._on_kept_copy,
-            standby.Prefix: lambda sender, message, payload: term(message).collection.prefix(
+            standby.Prefix: lambda sender, message, payload: term(message).collection.on_prefix(
                 message, payload
             ),
             standby.Shipping: lambda sender, message, payload: term(message).members.on_shipping(

@@ -102,8 +102,7 @@ class WorkerHost:
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
-        self._cut_orders = dict[bytes, ctl.CutPanes]()
-        self._task_queue = TaskQueue(fatal)
+        self._cut_orders, self._task_queue = dict[bytes, ctl.CutPanes](), TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)

@@ -79,6 +79,7 @@ QUICK = (
     "open-groups",
     "ended-partitions",
     "early-newest",
+    "prefix-once",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 

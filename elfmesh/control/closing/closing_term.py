@@ -34,10 +34,8 @@ class ClosingTerm:
     Attributes:
         start: the first interval that was not closed at the beginning of the term.
         lacking: members that are missing from the decided intervals.
-        prefixes: what standbys have sent of missing members.
-        open_groups: groups that are open between two intervals.
-        tentative: tentative records of open intervals.
-        latency_stats: durations of the newest intervals.
+        prefixes, open_groups: what standbys have sent; groups that are open between two intervals.
+        tentative, latency_stats: tentative records of open intervals; durations of the newest ones.
         accuracy: what tentative records were worth.
     """
 

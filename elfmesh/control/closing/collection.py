@@ -96,7 +96,7 @@ class Collection:
         if stop is not None:
             self._passed(stop)
 
-    def prefix(self, message: Prefix, payload: bytes) -> None:
+    def on_prefix(self, message: Prefix, payload: bytes) -> None:
         """Add what a standby holds of a member."""
         if news := self._term.prefixes.take(message, payload):
             self.recovery.received(news)

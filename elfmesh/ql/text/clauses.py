@@ -22,6 +22,7 @@ from elfmesh.ql.expressions.refusals import (
     STREAM_NAME,
 )
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.lowering.standby import LAG, LAG_US_MIN, STANDBY
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
@@ -32,7 +33,6 @@ from elfmesh.ql.plan.sealing import closing, sealed_as_calls
 from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
-from elfmesh.ql.text.standby import LAG, LAG_US_MIN, STANDBY
 from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
 from elfmesh.text import suggest
 

@@ -25,6 +25,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
+from elfmesh.ql.lowering.standby import check_standby
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.early import check_early
@@ -48,7 +49,6 @@ from elfmesh.ql.text.clauses import Cut, Cutter
 from elfmesh.ql.text.drafts import Drafter
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
-from elfmesh.ql.text.standby import check_standby
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10

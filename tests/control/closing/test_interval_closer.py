@@ -102,7 +102,7 @@ def test_prefixes_that_cannot_be_merged_are_not_in_the_record() -> None:
     member = rig.book.entries[1].contact.id
     panes = (PaneDelta(1, START, 5, 0, 1),)
     sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, START * 10_000_000 + 1, panes)
-    rig.collection.prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
+    rig.collection.on_prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
     rig.contribute(1, b"partial")
     rig.wait(DEAD)
     (closing,) = rig.closer._closing

@@ -47,7 +47,7 @@ def delta(rig: ClosingRig, number: int, contributed: int, filtered: int = 0) -> 
     until_us = START * SLIDE_US + SLIDE_US // 2
     panes = (PaneDelta(1, START, contributed, filtered, 1),)
     sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, until_us, panes)
-    rig.collection.prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
+    rig.collection.on_prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
 
 
 def test_a_prefix_of_a_missing_member_is_inside_and_is_no_coverage() -> None:
