@@ -211,6 +211,14 @@ def test_an_acceptor_of_a_grant_that_promises_the_following_ballot_never_votes()
     assert model.states_closed_by_votes == 0
 
 
+def test_an_even_number_of_near_agents_may_lose_one_that_was_counted() -> None:
+    bounds: dict[str, Any] = {**FAR, "agents": 6, "near": range(5), "near_max": 4}
+    model = GrantModel(("6>1", "settle"), flaws={"leaving agents count"}, **bounds)
+    states, complete = explore(model, 5_000)
+    assert complete
+    assert states > 193, "more than with three"
+
+
 LONG_SCRIPTS = (
     ("close", "4>3", "settle", "grant", "roster b", "close"),
     ("take over", "exclude a", "include a", "close"),
