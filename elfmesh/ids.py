@@ -17,6 +17,8 @@ ID_BYTES = ID_BITS // 8
 DIGIT_BITS = 4
 SEPARATOR = b"\x00"
 """Between the hashed parts, so that ("ab", "c") and ("a", "bc") never share an id."""
+GATEWAY_BYTES = 4
+"""Bytes of the id of a gateway with which the ids of its trees begin."""
 JOB_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 """A job's name, and its namespace: parts of file names, of keys of requests and of lines of logs."""
 
@@ -38,6 +40,15 @@ def job_placements(name: str, creator: str) -> tuple[bytes, bytes]:
 def partition_tree(job: bytes, partition: int) -> bytes:
     """The tree that reduces one hash range of a partitioned job; partition 0 is the job's own tree."""
     return job if partition == 0 else _sha1(b"partition", job, str(partition).encode())
+
+
+def group_tree(gateway: bytes, job: bytes, partition: int, group: str) -> bytes:
+    """The tree that reduces one partition for one group of members; its gateway is the closest agent to it.
+
+    The first bytes are the gateway's, so the root of the tree follows from the rule for all roots.
+    """
+    rest = _sha1(b"group tree", gateway, job, str(partition).encode(), group.encode())
+    return gateway[:GATEWAY_BYTES] + rest[: ID_BYTES - GATEWAY_BYTES]
 
 
 def named_agent_id(cluster: str, name: str) -> bytes:

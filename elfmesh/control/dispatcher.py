@@ -277,13 +277,12 @@ class Dispatcher:
         ):
             self._context.stats["control.misplaced"] += 1
             return False
-        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq))
+        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq, message.tree))
         return True
 
     def _on_part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
         master = self._masters[message.job]
-        if message.partition:
-            master.term.trees.root_is(message.partition, sender)
+        master.term.trees.arrived(message.partition, message.tree or None, sender, message.segment)
         context, segment = self._context, message.segment
         about = (message.job, segment.start, segment.stop)
         context.causes.note(context.now, "received", *about, peer=sender.id, detail=segment.coverage)

@@ -299,10 +299,10 @@ class Control:
         context, segment = self.context, event.segment
         about = (event.tree, segment.start, segment.stop)
         context.causes.note(context.now, "collected", *about, detail=segment.coverage)
-        master = self.leadership.masters.get(event.tree)
-        if master is None:
+        if (master := self.leadership.masters.get(event.tree)) is None:
             self.roots.collected(event)
         elif event.segment.epoch == master.term.roster_epoch:
+            master.term.trees.arrived(0, None, context.me, event.segment)
             master.term.collection.collected(0, event.segment, event.payloads)
         else:
             self.context.stats["control.fenced"] += 1

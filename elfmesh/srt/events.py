@@ -17,9 +17,13 @@ from elfmesh.srt.messages import Segment
 
 @dataclass(frozen=True, slots=True)
 class Subscribe(Event, Effect):
-    """Join the tree as a member, to which its multicasts are delivered. Idempotent."""
+    """Join the tree as a member, to which its multicasts are delivered. Idempotent.
+
+    The agent asks those of `via` first for a place, and the overlay's next hop if none of them answers.
+    """
 
     tree: bytes
+    via: tuple[Contact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,13 @@ class Unsubscribe(Event, Effect):
 
     The agent leaves the tree when it has no child. Idempotent.
     """
+
+    tree: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Retire(Event, Effect):
+    """End this agent's contributions to the tree, so that no barrier waits for more. It stays a member."""
 
     tree: bytes
 

@@ -28,6 +28,7 @@ from elfmesh.srt.events import (
     Publish,
     Recollect,
     Release,
+    Retire,
     Subscribe,
     TreeInfo,
     Unsubscribe,
@@ -110,7 +111,7 @@ class Forest:
     def _asked(self, event: Event, now: float) -> None:
         match event:
             case Subscribe():
-                self._get(event.tree).subscribe(now)
+                self._get(event.tree).subscribe(now, event.via)
             case Publish() | Recollect() | Hasten() if event.tree not in self._trees:
                 raise ValueError(f"this agent is not the root of tree {event.tree.hex()}")
             case Publish():
@@ -120,7 +121,7 @@ class Forest:
                 self._trees[event.tree].recollect(event.epoch, ranges, now)
             case Hasten():
                 self._trees[event.tree].hasten(event.epoch, event.stop, now)
-            case Contribute() | MulticastAnswer() | Release() | Unsubscribe() if (
+            case Contribute() | MulticastAnswer() | Release() | Retire() | Unsubscribe() if (
                 event.tree not in self._trees
             ):
                 self._context.count("not_in_tree")
@@ -131,6 +132,8 @@ class Forest:
                 self._trees[event.tree].multicasts.answer(event.seq, event.body)
             case Release():
                 self._trees[event.tree].release(event.stop, event.epoch)
+            case Retire():
+                self._trees[event.tree].barrier.retire()
             case Unsubscribe():
                 self._trees[event.tree].unsubscribe()
             case _:

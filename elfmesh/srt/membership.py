@@ -4,8 +4,8 @@ Owns joining, accepting, moving and leaving. Does not depend on segments and mul
 change through `Tenant`.
 
 Rules:
-1. The next hop towards the root is the XOR-closest active peer to the tree's id, if it is strictly closer
-   than this agent.
+1. The next hop towards the root is the first agent of `via` that has not failed to answer, else the
+   XOR-closest active peer to the tree's id. In both cases it must be strictly closer than this agent.
 2. An agent without such a peer (a local minimum) looks the id up before it acts as root. The root repeats the
    look-up every VERIFY_S and whenever the siblings change. If there is a closer agent, it joins that agent.
 3. A parent has at most `fanout` children. A full parent redirects the joiner to its own parent if that had
@@ -75,6 +75,8 @@ class Membership:
         self.depth = 0
         self.children: dict[bytes, Child] = {}
         self.seek: Seek | None = None
+        self.via: tuple[Contact, ...] = ()
+        self._silent: set[bytes] = set()
         self._parent_load = 0
         self._look_again = False
         self._since = 0.0
@@ -95,11 +97,17 @@ class Membership:
 
     def _search(self, now: float) -> None:
         self._look_again = False
-        hop = self._context.next_hop(self._tree)
+        hop = self._entrance() or self._context.next_hop(self._tree)
         if hop is not None and self._closer(hop, self._me):
             self._ask(hop, now)
         else:
             self._look_up(now)
+
+    @safeguard("inside-its-group")
+    def _entrance(self) -> Contact | None:
+        """Return the agent at which to enter the tree, so that a group's tree grows among the group alone."""
+        open_ones = (each for each in self.via if each.id not in self._silent)
+        return next((each for each in open_ones if self._closer(each, self._me)), None)
 
     def _look_up(self, now: float) -> None:
         self.seek = Seek(self._context.token(), now + LOOKUP_TIMEOUT_S)
@@ -151,6 +159,7 @@ class Membership:
                 self._context.send(sender, Leave(self._tree, self._next_seq()))
             return
         self.seek = None
+        self._silent.clear()
         old, self.parent = self.parent, sender
         self.depth = message.depth
         self._parent_load = message.load
@@ -346,7 +355,10 @@ class Membership:
         self._climb_at = now + pause * self._context.rng.uniform(0.8, 1.2)
 
     def _give_up(self, now: float) -> None:
+        silent = None if self.seek is None else self.seek.target
         self.seek = None
+        if silent is not None:
+            self._silent.add(silent.id)
         if self.parent is None:
             self._look_up(now)
 

@@ -72,7 +72,8 @@ class Tree:
 
     # -- requests of the host
 
-    def subscribe(self, now: float) -> None:
+    def subscribe(self, now: float, via: tuple[Contact, ...] = ()) -> None:
+        self.membership.via = via
         if not self.multicasts.subscribed:
             self.multicasts.subscribe()
         self.membership.enter(now)

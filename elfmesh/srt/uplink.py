@@ -58,7 +58,7 @@ class Uplink:
         self._tree = tree
         self._owner = owner
         self._payload_bytes_max = payload_bytes_max
-        self._lane = 1 + int.from_bytes(tree[:4])
+        self._lane = 1 + int.from_bytes(tree[4:8])  # the first four may be those of a gateway
         self.barrier: Barrier  # set by the tree, which makes both
         self.parent: Contact | None = None
         self.root = False

@@ -20,7 +20,13 @@ from tests.control.master.test_members import (
     test_no_interval_expects_who_has_left_by_a_second_number as second_number,
 )
 from tests.control.master.test_ordering import noticed as one_order
+from tests.control.master.test_trees import (
+    test_all_trees_of_a_partition_follow_the_one_that_has_begun_another_attempt as follow_each_other,
+)
 from tests.control.member import test_lost_first_interval as lost_first
+from tests.control.member.test_member import (
+    test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
+)
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
 )
@@ -53,6 +59,9 @@ from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import PAGED
 from tests.sim.swarm.soak import one
 from tests.sim.test_tree_ablations import ABLATIONS
+from tests.srt.test_membership import (
+    test_an_agent_enters_a_tree_at_the_agent_that_it_was_given as enters_there,
+)
 from tests.storage.test_framelog_rot import (
     test_a_job_that_begins_again_goes_on_with_the_gap_that_it_has_declared as declared_once,
 )
@@ -130,6 +139,9 @@ NOTICED_BY = {
     "post-awaited": post_waits,
     **dict.fromkeys(topics.SAFEGUARDS, one_order),
     "post-times": steps_back,
+    "new-gateway-gets-all": gets_all,
+    "inside-its-group": enters_there,
+    "one-attempt-for-all-groups": follow_each_other,
 }
 
 

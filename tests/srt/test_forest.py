@@ -20,6 +20,7 @@ from elfmesh.srt import (
     Recollect,
     Recollecting,
     Release,
+    Retire,
     Segment,
     SegmentEntry,
     Subscribe,
@@ -95,6 +96,24 @@ def test_hasten_makes_everybody_send_what_there_is() -> None:
     wire.deliver()
     (collected,) = [effect for effect in wire.take(1) if isinstance(effect, Collected)]
     assert collected.segment.coverage == b"\x04"
+
+
+def test_a_member_that_retires_is_not_waited_for_and_contributes_again_when_it_likes() -> None:
+    wire = grow(1, 2, 3)
+    for number in (1, 2):
+        contribute(wire, number, 1, b"%d" % number)
+    wire.deliver()
+    assert wire.take(1) == []
+    wire.give(3, Retire(TREE))
+    wire.deliver()
+    merge(wire, 1)
+    (collected,) = [effect for effect in wire.take(1) if isinstance(effect, Collected)]
+    assert collected.segment.coverage == b"\x06"
+    assert wire.forests[3].tree(TREE) is not None, "it still gets multicasts"
+    contribute(wire, 3, 1, b"3")
+    wire.deliver()
+    (collected,) = [effect for effect in wire.take(1) if isinstance(effect, Collected)]
+    assert collected.segment.coverage == b"\x08"
 
 
 def test_parts_that_cannot_be_merged_are_named_at_the_root() -> None:

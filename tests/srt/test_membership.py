@@ -56,6 +56,34 @@ def test_a_join_stops_at_the_first_agent_in_the_tree() -> None:
     assert (parent(wire, 9), parent(wire, 4)) == (4, 1)
 
 
+def test_an_agent_enters_a_tree_at_the_agent_that_it_was_given() -> None:
+    wire = subscribed(Wire(1, 4), 4)
+    wire.add(9)
+    wire.route(9, 4)  # the next hop of 9 would make it a child of 4
+    wire.give(9, Subscribe(TREE, (contact(1),)))
+    assert wire.waiting() == [(9, 1, "Join")]
+    wire.deliver()
+    assert (parent(wire, 9), children(wire, 4)) == (1, [])
+
+
+def test_an_entrance_that_does_not_answer_is_left_out_until_the_agent_has_a_parent() -> None:
+    wire = subscribed(Wire(1, 4), 4)
+    wire.add(9)
+    wire.route(9, 4)
+    wire.give(9, Subscribe(TREE, (contact(2),)))
+    assert wire.waiting() == [(9, 2, "Join")]
+    wire.give(9, PeerDown(contact(2).id))
+    wire.deliver()
+    assert parent(wire, 9) == 1
+    wire.give(9, PeerDown(contact(1).id))
+    assert wire.waiting()[-1] == (9, 2, "Join"), "it is asked again"
+
+
+def test_the_agent_at_the_end_of_the_entrances_is_the_root() -> None:
+    wire = Wire(1, 5)
+    assert wire.give(1, Subscribe(TREE, (contact(1),))) == [BecameRoot(TREE)]
+
+
 def test_a_full_parent_redirects_to_the_closer_child_with_fewest_children() -> None:
     wire = subscribed(Wire(1, 2, 3, 8, 9, fanout=2), 2, 3, 8, 9)
     assert children(wire, 1) == [2, 3]

@@ -41,6 +41,7 @@ _TO_OVERLAY = (
 _TO_FOREST = (
     srt.Subscribe,
     srt.Unsubscribe,
+    srt.Retire,
     srt.Contribute,
     srt.Merged,
     srt.Release,

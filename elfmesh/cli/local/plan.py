@@ -1,4 +1,4 @@
-"""`elf plan`: chooses which tasks of a topology get a replica; writes the topology of a running job."""
+"""`elf plan`: chooses which tasks of a topology get a replica; shows the layout of a running job."""
 
 from __future__ import annotations
 
@@ -73,18 +73,22 @@ def plan_command(
     Fidelity is the share of the input that contributes to the result if only the replicated tasks live. The
     planner `auto` is exact for trees and for full topologies. `milp` needs the extra `planner`.
 
-    With JOB and --write-topology, the command asks an agent for the members of a running job, their usual
+    With JOB, the command shows the groups of the members of a running job, and the gateway that reduces the
+    contributions of each group (PATHS). With JOB and --write-topology, it writes the members, their usual
     records and labels. No agent holds replicas of open windows, so a plan states what these would keep.
     """
     if job is not None:
-        if to is None or path is not None:
-            raise UsageError(
-                "JOB needs --write-topology FILE", hint="Then: elf plan --topology FILE --budget N"
-            )
+        if path is not None:
+            raise UsageError("a plan is of JOB or of --topology FILE, not of both")
+        if to is None:
+            from elfmesh.cli.local.job_layout import show_layout
+
+            show_layout(job, output, api)
+            return
         _write(job, to, label, api)
         return
     if path is None or budget is None or to is not None:
-        raise UsageError("elf plan needs --topology and --budget, or JOB and --write-topology")
+        raise UsageError("elf plan needs --topology and --budget, or JOB")
     from elfmesh.control.planning.planner import plan
     from elfmesh.control.planning.topology_text import read_topology
     from elfmesh.local.text_input import read_text

@@ -62,6 +62,8 @@ class JobPlan:
         until_us: how long after its submission the job ends; None: never.
         ordered: whether it is an ordered topic, whose master puts the posts of its stream in order.
         standby_s: time between the deltas that a member ships to its standby; None: it has none.
+        paths: number of sites; 0: one tree reduces the contributions of all members.
+        across: label that forms groups of members; "": the outermost one that tells members apart.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -88,6 +90,8 @@ class JobPlan:
     until_us: int | None = None
     ordered: bool = False
     standby_s: float | None = None
+    paths: int = 0
+    across: str = ""
 
     @property
     def has_no_members(self) -> bool:
@@ -208,6 +212,8 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         until_us=job.until_us,
         ordered=job.delivery is TopicDelivery.ORDERED,
         standby_s=None if job.standby_us is None else job.standby_us / MICROS,
+        paths=job.paths,
+        across=job.across,
     )
     return job, plan
 

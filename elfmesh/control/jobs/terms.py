@@ -97,6 +97,25 @@ EARLIER_MAX = 32
 """Maximum number of earlier numberings in terms; each has some 60 bytes."""
 
 
+class Gateway(msgspec.Struct, frozen=True, array_like=True):
+    """The agent at the root of the trees of one group of members."""
+
+    group: str
+    contact: Contact
+
+
+class PathLayout(msgspec.Struct, frozen=True, array_like=True):
+    """Where the contributions of a job are reduced before they go to its master (`paths.layout`).
+
+    Attributes:
+        label: the failure domain whose values are the groups.
+        gateways: one for each group. Members of no such group contribute to the job's own trees.
+    """
+
+    label: str
+    gateways: tuple[Gateway, ...]
+
+
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """State on which a master, its members and its successor agree.
 
@@ -119,6 +138,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         given_in: (number, epoch): the epoch in which the numbers of the roster from this one on were given
             (`roster.has_number`). Empty from an earlier release.
         stated_roster_epoch: the roster epoch, absent if it is the epoch. Earlier releases ignore it.
+        layout: absent if the job's own trees reduce all contributions. A wrong one costs time, never a row.
     """
 
     manifest: Manifest
@@ -138,6 +158,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     earlier: tuple[Numbering, ...] = ()
     given_in: tuple[tuple[Count, Count], ...] = ()
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+    layout: PathLayout | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:

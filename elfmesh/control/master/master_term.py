@@ -45,6 +45,7 @@ from elfmesh.control.master.term_state import TermState
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import REV, Verifier
 from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.events import EarlyMerged, Finalised
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
@@ -104,6 +105,7 @@ class MasterTerm:
         )
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self)
+        self.layouts = Layouts(self, self._term_state, plan, self._is_away)
         self.trees = JobTrees(self, closing.lacking)
 
     @property
@@ -206,6 +208,8 @@ class MasterTerm:
         if not self._alive:
             return
         self.founding.announce()
+        if self._term_state.promised is None and self.layouts.upkeep():
+            self.changed()
         self.trees.claim()
         self.replicas.upkeep(restless=self.electorate.restless)
         self.activation.repeat()
@@ -219,9 +223,13 @@ class MasterTerm:
         """The roster or the pause has changed: members and successors receive the terms."""
         if self._term_state.promised is not None:
             return
+        before = self.layouts.layout
+        self.layouts.follow_roster()
         self._term_state.persist()
         self.activation.spread()
         self.replicas.share()
+        if self.layouts.layout != before:
+            self.trees.claim()
 
     def pause(self, paused: bool) -> None:
         """Let the members stop reading, or read on."""
@@ -230,6 +238,10 @@ class MasterTerm:
             self.book.version += 1
             self.changed()
             self.closer.pause(paused)
+
+    def _is_away(self, agent: bytes) -> bool:
+        entry, dead = self.book.of(agent), self.collection.straggler_policy.dead
+        return self.context.is_gone(agent) or (entry is not None and entry.number in dead)
 
     # -- the register ----------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ may need them.
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.roster import RosterBook
@@ -31,6 +33,7 @@ class TermState:
         began: the terms with which the epoch began.
         paused: the members do not read.
         promised: the terms that are voted on, or None.
+        layout: the present one, None: the job's own trees reduce all contributions.
     """
 
     def __init__(self, context: Context, began: Terms, book: RosterBook, committer: Committer) -> None:
@@ -40,6 +43,7 @@ class TermState:
         self._committer = committer
         self.paused, self._pauses = began.paused, began.pauses
         self.promised: Terms | None = None
+        self.layout = began.layout or None
 
     @property
     def terms(self) -> Terms:
@@ -63,6 +67,7 @@ class TermState:
             earlier=began.earlier,
             given_in=self._book.given_in,
             stated_roster_epoch=began.stated_roster_epoch,
+            layout=self.layout or UNSET,
         )
 
     @property

@@ -7,15 +7,20 @@ Invariant: only the root of the job's own tree publishes a watermark, a little a
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.ports import TermView
+from elfmesh.control.paths.layout import group_trees
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Hasten, Recollect, Release
+from elfmesh.srt.messages import Segment
 
 WATERMARK_S = 0.25
 """How long closed watermarks are collected, so that all intervals of a quarter second cost one multicast."""
@@ -37,37 +42,79 @@ class JobTrees:
         self._job, self._partitions = first.manifest.job_id, first.manifest.partitions
         self._epoch, self._roster_epoch = first.epoch, first.roster_epoch
         self._stated = first.stated_roster_epoch
-        self._roots: dict[int, Contact] = {}
+        self._roots: dict[tuple[int, bytes | None], Contact] = {}
+        """By partition and the tree of a group, None for the job's own tree."""
+        self._ordered: list[tuple[int, int, int, int]] = []
+        """Collections that were ordered again for open intervals: partition, start, stop, attempt."""
+        self._has_groups = False
         self._announced = first.closed
         self._alarm, self._stopped = Alarm(self._context, self._publish), False
 
-    def root_is(self, partition: int, root: Contact) -> None:
-        self._roots[partition] = root
-
     def claim(self) -> None:
-        """Claim the roots of the partitions: they send their segments to this master."""
-        for partition in range(1, self._partitions):
-            closed = self._term.terms.closed
-            message = PartRoot(self._job, partition, self._context.me, self._epoch, closed, self._stated)
-            self._context.route(ids.partition_tree(self._job, partition), message)
+        """Claim the roots of the partitions and groups: they send their segments to this master."""
+        terms = self._term.terms
+        layout = terms.layout or None
+        gateways = () if layout is None else layout.gateways
+        groups = [group_trees(self._job, self._partitions, gateway) for gateway in gateways]
+        self._has_groups = bool(groups)
+        known = {tree for trees in groups for tree in trees}
+        self._roots = {key: root for key, root in self._roots.items() if key[1] is None or key[1] in known}
+        self._ordered = [each for each in self._ordered if each[2] > terms.closed]
+        about = (self._context.me, self._epoch, terms.closed, self._stated)
+        for partition in range(self._partitions):
+            if partition:
+                message = PartRoot(self._job, partition, *about)
+                self._context.route(ids.partition_tree(self._job, partition), message)
+            for trees in groups:
+                self._context.route(
+                    trees[partition], PartRoot(self._job, partition, *about, trees[partition])
+                )
+
+    def arrived(self, partition: int, tree: bytes | None, root: Contact, segment: Segment) -> None:
+        """The root of a tree has sent a part.
+
+        A partition has one number of attempts, because its parts are in one store. So all its trees follow
+        the one that has begun another attempt by itself, and one that is new follows those before it.
+        """
+        key = partition, tree
+        is_new = key not in self._roots
+        if partition or tree is not None:
+            self._roots[key] = root
+        if self._has_groups:
+            for ordered in [each for each in self._ordered if is_new and each[0] == partition]:
+                self._order(key, *ordered[1:], recollect=True)
+            self._follow(partition, segment)
+
+    @safeguard("one-attempt-for-all-groups")
+    def _follow(self, partition: int, segment: Segment) -> None:
+        start, stop, attempt = segment.start, segment.stop, segment.attempt
+        ordered = any(
+            at == partition and low <= start and stop <= high and attempt <= known
+            for at, low, high, known in self._ordered
+        )
+        if attempt and not ordered:
+            self.recollect(start, stop, partition, attempt)
 
     def hasten(self, stop: int) -> None:
         if self._job in self._context.roots:
             self._context.emit(Hasten(self._job, stop, self._roster_epoch))
-        for partition, root in self._roots.items():
-            self._order(root, partition, FIRST, stop, 0, recollect=False)
+        for key in self._roots:
+            self._order(key, FIRST, stop, 0, recollect=False)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        self._ordered.append((partition, start, stop, attempt))
         if partition == 0 and self._job in self._context.roots:
             self._context.emit(Recollect(self._job, start, stop, attempt, self._roster_epoch))
-        elif partition in self._roots:
-            self._order(self._roots[partition], partition, start, stop, attempt, recollect=True)
+        for key in [key for key in self._roots if key[0] == partition]:
+            self._order(key, start, stop, attempt, recollect=True)
 
     def _order(
-        self, root: Contact, partition: int, start: int, stop: int, attempt: int, *, recollect: bool
+        self, key: tuple[int, bytes | None], start: int, stop: int, attempt: int, *, recollect: bool
     ) -> None:
-        about = (self._job, partition, self._epoch, start, stop, attempt, recollect)
-        self._context.send(root, TreeOrder(*about, self._stated))
+        partition, tree = key
+        about = (self._job, partition, self._epoch, start, stop, attempt, recollect, self._stated)
+        if key in self._roots:
+            self._context.send(self._roots[key], TreeOrder(*about, tree or UNSET))
 
     def watermark(self) -> Mark:
         terms = self._term.terms

@@ -175,7 +175,8 @@ class Member:
         self._restage(terms)
         self.copy_sender.peers_are(terms.members, self.plan.replicas)
         self.panes.on_roster(terms)
-        if entry is not None and (joined or new_term):
+        moved = self._trees.place(self.job, terms.layout or None)
+        if entry is not None and (joined or new_term or moved):
             self._begin_again(entry)
             self._catch_up()
         while self._pending and not self._holds_back:
@@ -390,8 +391,7 @@ class Member:
         inputs = dict(event.inputs)
         for sealed in event.parts[0]:
             self._rate.add(inputs.get(sealed.interval, (sealed.counts[CONTRIBUTED],)))
-        news = self._rate.news(self.epoch, self._context.now)
-        if news is not None:
+        if (news := self._rate.news(self.epoch, self._context.now)) is not None:
             self._context.send(self.master, Rate(self.job, self.epoch, number, sum(news), news))
 
     def _ask_why(self) -> None:

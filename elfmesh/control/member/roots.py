@@ -18,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
@@ -47,6 +49,7 @@ class _Tree:
 
     job: bytes = b""
     partition: int = 0
+    stated: bytes | msgspec.UnsetType = msgspec.UNSET
     master: Contact | None = None
     epoch: int = -1
     roster_epoch: int = -1
@@ -82,6 +85,10 @@ class _Tree:
 
     def _is_full(self, nbytes: int) -> bool:
         return len(self.parts) >= HELD_PARTS_MAX or self.nbytes + nbytes > HELD_BYTES_MAX
+
+
+def _key(message: PartRoot | PartAck | TreeOrder) -> bytes:
+    return message.tree or ids.partition_tree(message.job, message.partition)
 
 
 class Roots:
@@ -130,14 +137,14 @@ class Roots:
 
     def on_part_root(self, message: PartRoot) -> None:
         """A master says that it leads the job of a tree whose root we are."""
-        key = ids.partition_tree(message.job, message.partition)
+        key = _key(message)
         tree = self._of(key)
         if message.epoch < tree.epoch:
             self._context.stats["control.fenced"] += 1
             return
         is_new = message.epoch > tree.epoch
         if is_new:
-            tree.job, tree.partition = message.job, message.partition
+            tree.job, tree.partition, tree.stated = message.job, message.partition, message.tree
             self._begin(tree, message.master, message.epoch, message.roster_epoch)
         if message.closed > tree.closed:
             tree.closed = message.closed
@@ -170,7 +177,7 @@ class Roots:
             self._repeat_later(tree)
 
     def on_part_ack(self, sender: Contact, message: PartAck) -> None:
-        key = ids.partition_tree(message.job, message.partition)
+        key = _key(message)
         tree = self._trees.get(key)
         consumer = None if tree is None else tree.consumers.get(sender.id)
         if tree is None or consumer is None:
@@ -187,7 +194,7 @@ class Roots:
 
     def on_tree_order(self, message: TreeOrder) -> None:
         """The master wants a range again, or not to be kept waiting for it."""
-        key = ids.partition_tree(message.job, message.partition)
+        key = _key(message)
         tree = self._trees.get(key)
         if tree is None or message.epoch < tree.epoch or key not in self._context.roots:
             return
@@ -227,7 +234,7 @@ class Roots:
 
     def _send(self, tree: _Tree, consumer: _Consumer, seq: int) -> None:
         segment, payload = tree.parts[seq]
-        part = Part(tree.job, tree.partition, seq, segment)
+        part = Part(tree.job, tree.partition, seq, segment, tree.stated)
         self._context.send(consumer.contact, part, payload, lane=BULK_LANE)
 
     def _repeat_later(self, tree: _Tree) -> None:

@@ -1,7 +1,7 @@
 """The trees to which one member contributes: one or several for each partition of its job.
 
-Owns the membership in these trees, and that a contribution goes to all trees of its partition. Does not know
-which contributions are open.
+Owns the membership in these trees, which of them the layout of the job gives to the member's group, and that
+a contribution goes to all trees of its partition. Does not know which contributions are open.
 
 Invariant: all trees of a partition get the same segments in the same order, so that each of them alone has
 everything of the partition.
@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elfmesh.control.context import Context
-from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
+from elfmesh.control.jobs.terms import Gateway, PathLayout
+from elfmesh.control.paths.layout import gateway_of, group_trees
+from elfmesh.safeguards import safeguard
+from elfmesh.srt.events import Contribute, Release, Retire, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment
 
 
@@ -28,7 +31,8 @@ class MemberTrees:
 
     def __init__(self, context: Context, partitions: Sequence[Sequence[bytes]]) -> None:
         self._context = context
-        self._partitions = tuple(map(tuple, partitions))
+        self._own = self._partitions = tuple(map(tuple, partitions))
+        self._gateway: Gateway | None = None
 
     @property
     def partitions(self) -> range:
@@ -39,8 +43,36 @@ class MemberTrees:
             self._context.emit(Subscribe(tree))
 
     def unsubscribe(self) -> None:
-        for tree in self._all():
+        for tree in dict.fromkeys((*_flat(self._own), *self._all())):
             self._context.emit(Unsubscribe(tree))
+
+    def place(self, job: bytes, layout: PathLayout | None) -> bool:
+        """Contribute to the trees of this agent's group from now on; return whether these are others.
+
+        The member then contributes everything open again. It leaves the trees of the gateway before at once,
+        so that no barrier there waits for it. It stays a member of the job's own trees, which carry
+        watermarks. A gateway that has started again has the same trees, which collect again by themselves.
+        """
+        gateway = gateway_of(self._context.me, layout)
+        if gateway == self._gateway:
+            return False
+        before, self._gateway = self._partitions, gateway
+        if gateway is None:
+            self._partitions = self._own
+        else:
+            self._partitions = tuple((tree,) for tree in group_trees(job, len(self._own), gateway))
+            for tree in self._all():
+                self._context.emit(Subscribe(tree, (gateway.contact,)))
+        if before == self._partitions:
+            return False
+        for tree in _flat(before):
+            self._context.emit(Retire(tree) if before is self._own else Unsubscribe(tree))
+        return self._gets_all()
+
+    @safeguard("new-gateway-gets-all")
+    def _gets_all(self) -> bool:
+        """Whether a new gateway gets everything open; the one before may be gone with what it had."""
+        return True
 
     def declare(self, segment: Segment) -> None:
         """Declare in all trees where the contributions begin, with an empty range."""
@@ -53,8 +85,12 @@ class MemberTrees:
 
     def release(self, closed: int, epoch: int) -> None:
         """Everything below `closed` is closed."""
-        for tree in self._all():
+        for tree in dict.fromkeys((*_flat(self._own), *self._all())):
             self._context.emit(Release(tree, closed, epoch))
 
     def _all(self) -> list[bytes]:
-        return [tree for trees in self._partitions for tree in trees]
+        return _flat(self._partitions)
+
+
+def _flat(partitions: Sequence[Sequence[bytes]]) -> list[bytes]:
+    return [tree for trees in partitions for tree in trees]

@@ -17,7 +17,8 @@ from elfmesh.srt.messages import Segment
 class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     """Master to the root of a partition's tree, routed: send the collected segments to the master.
 
-    `stated_roster_epoch` is absent if it is the epoch. Earlier releases ignore it.
+    `stated_roster_epoch` is absent if it is the epoch. `tree` is that of a group, absent for the job's own
+    tree of the partition; the other messages have it as well. Earlier releases ignore both.
     """
 
     job: Id
@@ -26,6 +27,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     epoch: Count
     closed: Index
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+    tree: Id | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:
@@ -39,6 +41,7 @@ class Part(Caused, frozen=True, tag="ctl.part"):
     partition: Count
     seq: Count
     segment: Segment
+    tree: Id | msgspec.UnsetType = msgspec.UNSET
 
 
 class PartFault(Message, frozen=True, tag="ctl.part_fault"):
@@ -59,6 +62,7 @@ class PartAck(Message, frozen=True, tag="ctl.part_ack"):
     job: Id
     partition: Count
     seq: Count
+    tree: Id | msgspec.UnsetType = msgspec.UNSET
 
 
 class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
@@ -75,6 +79,7 @@ class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
     attempt: Count
     recollect: bool
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
+    tree: Id | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:

@@ -27,6 +27,7 @@ from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, Measur
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.describe import agent_row, description, job_row, known_row, stream_row
 from elfmesh.control.requests.no_majority import NoMajority
+from elfmesh.control.requests.paths_plan import job_layout
 from elfmesh.control.requests.precondition import admits
 from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP, KNOWN
@@ -151,6 +152,7 @@ JOB_HANDLERS: dict[str, JobHandler] = {
     "rows": lambda asked: asked.master.term.result_service.ask_page(asked.ask, asked.body),
     "describe": lambda asked: description(asked.parts.context, asked.master),
     "why": lambda asked: explanation(asked.parts.context, asked.master),
+    "plan": lambda asked: job_layout(asked.parts.context, asked.master),
     "interval": interval,
     "rollout": lambda asked: status(asked.master),
     "verify": verify,

@@ -26,6 +26,7 @@ from elfmesh.control.protocol.replies_changes import (
     RolloutStatus,
     Verification,
 )
+from elfmesh.control.protocol.replies_plan import JobLayout
 
 HUNG_UP = "hung_up"
 """Sent by the agent of a client, with the token of the client's request, when the client stops waiting."""
@@ -185,6 +186,7 @@ VERBS: dict[str, Verb] = {
         Verb("apply", Scope.OVER, "POST /v1/jobs", Need.SUBMIT, changes=True, reply=Applied),
         Verb("describe", route="GET", patient=True, reply=replies.Description),
         Verb("why", route="GET why", patient=True, reply=replies.Why),
+        Verb("plan", route="GET plan", patient=True, reply=JobLayout),
         Verb("interval", patient=True, request=Interval, reply=replies.IntervalState),
         Verb("story", Scope.OVER, "GET story", request=Interval, reply=replies.Story),
         _operation("verify", route="POST verify", request=Verify, reply=Verification),

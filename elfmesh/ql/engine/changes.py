@@ -167,9 +167,14 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (KEEP, "other waiting rules", any(_option(before, n) != _option(after, n) for n in waiting)),
         (KEEP, "another number of replicas", _option(before, "replicas") != _option(after, "replicas")),
         (KEEP, "other standbys", _option(before, "standby_us") != _option(after, "standby_us")),
+        (KEEP, "other paths", _paths(before) != _paths(after)),
         (KEEP, "another period of early rows", _option(before, "early_us") != _option(after, "early_us")),
         (KEEP, "whether partials are kept", _option(before, "partials") != _option(after, "partials")),
     ]
+
+
+def _paths(statement: Statement) -> tuple[Any, Any]:
+    return _option(statement, "paths"), _option(statement, "across")
 
 
 def _columns(before: Statement, after: Statement, whole: str) -> tuple[tuple[str, str], ...]:

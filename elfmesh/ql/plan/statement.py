@@ -61,6 +61,8 @@ one of the interval with the same end."""
 BESIDE = {"LATEST": LATEST, "SAME": SAME}
 """Keywords of these prefixes."""
 
+ACROSS, DOMAINS = "ACROSS", ("region", "rack")
+"""The clause, and the labels that it takes."""
 KEEP = "KEEP PARTIALS"
 """Option of a job whose partial aggregates are kept."""
 
@@ -82,7 +84,9 @@ class JobClause:
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
     contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now;
     0: with the records that exist now; None: never. `delivery` is that of a topic; None: a job. `standby_us`
-    is the LAG of STANDBY; None: open windows have no standbys.
+    is the LAG of STANDBY; None: open windows have no standbys. `paths` is the number of sites, 0: the job has
+    one tree for all members. `across` is the label that forms groups of members; "": the outermost label that
+    tells members apart.
     """
 
     namespace: str
@@ -101,6 +105,8 @@ class JobClause:
     until_us: int | None = None
     delivery: TopicDelivery | None = None
     standby_us: int | None = None
+    paths: int = 0
+    across: str = ""
 
     @property
     def qualified(self) -> str:
@@ -122,6 +128,7 @@ def job_clause(
         int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
         int(given.get("REPLICAS", 0 if standby is None else 1)), KEEP in given, tables,
         None if early is None else int(early), delivery=delivery, standby_us=standby,
+        paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.history import HISTORY, UNTIL, add_to_range, begins_range, check_end
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing, sealed_as_calls
-from elfmesh.ql.plan.statement import BESIDE, KEEP, SEALED, JobClause, job_clause
+from elfmesh.ql.plan.statement import ACROSS, BESIDE, DOMAINS, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
@@ -43,10 +43,20 @@ spread load."""
 REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
+PATHS_MAX = 1
+"""Maximum number of sites of a job."""
+
+PATHS = "PATHS"
+
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
-_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, KEEP, inline.WORD)
-_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
+_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, inline.WORD)
+_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
+_LEAST = {
+    "EVERY": (1, "greater than zero", "'30 s'"),
+    EARLY: (PERIOD_US_MIN, "at least 50 ms", "'250 ms'"),
+    LAG: (LAG_US_MIN, "at least 100 ms", "'1 s'"),
+}
 _QUERY = ("SELECT", "WITH")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
@@ -165,6 +175,9 @@ class Cutter(TokenReader):
             start = self._tokens[self._at].start
             self._at += len(option.split())
             given[option] = self._option_value(option)
+            if option == PATHS and self._word() == ACROSS:
+                self._at += 1
+                given[ACROSS] = self._domain()
             if option == "EVERY":
                 self._every_at = start
             elif option == EARLY:
@@ -221,24 +234,24 @@ class Cutter(TokenReader):
         if option in _NUMBERS:
             (least, most), text = _NUMBERS[option], self._word()
             if not text.isdigit() or not least <= int(text) <= most:
-                raise self._error(
-                    f"{option} takes a number from {least} to {most}, not `{self._shown()}`",
-                    f"Write {option} {most}.",
-                )
+                known = f"a number from {least} to {most}" if least < most else str(most)
+                raise self._error(f"{option} takes {known}, not `{self._shown()}`", f"Write {option} {most}.")
             self._at += 1
             return int(text)
         start = self._at
         value = self._duration(option)
-        if value == 0 and option == "EVERY":
+        if option in _LEAST and value < _LEAST[option][0]:
             self._at = start
-            raise self._error("EVERY must be greater than zero", "Write EVERY '30 s'.")
-        if option == EARLY and value < PERIOD_US_MIN:
-            self._at = start
-            raise self._error("EARLY must be at least 50 ms", "Write EARLY '250 ms'.")
-        if option == LAG and value < LAG_US_MIN:
-            self._at = start
-            raise self._error("LAG must be at least 100 ms", "Write LAG '1 s'.")
+            raise self._error(f"{option} must be {_LEAST[option][1]}", f"Write {option} {_LEAST[option][2]}.")
         return value
+
+    def _domain(self) -> str:
+        word = self._word().lower()
+        if word not in DOMAINS:
+            hint = suggest(word, DOMAINS) or "Agents state these labels as labels.region and labels.rack."
+            raise self._error(f"{ACROSS} takes {' or '.join(DOMAINS)}, not `{self._shown()}`", hint)
+        self._at += 1
+        return word
 
     # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]
 

@@ -121,6 +121,6 @@ def test_machines_that_never_come_to_rest_are_a_bug_and_not_a_hang(monkeypatch: 
 def test_every_effect_of_the_control_plane_has_a_reader_or_goes_out() -> None:
     core = AgentCore(Script(), Script(), Script())
     inside = {ov.Lookup, ov.Probe, ov.Route, srt.MulticastAnswer, srt.Contribute, srt.Hasten, srt.Publish}
-    inside |= {srt.Recollect, srt.Release, srt.Subscribe, srt.Unsubscribe}
+    inside |= {srt.Recollect, srt.Release, srt.Retire, srt.Subscribe, srt.Unsubscribe}
     for kind in inside:
         assert core._readers[kind], kind

@@ -127,6 +127,14 @@ def test_a_text_that_no_job_can_have_is_refused(text: str, problem: str) -> None
         read_job(text)
 
 
+def test_paths_and_the_label_of_its_groups_are_part_of_the_plan() -> None:
+    found = [
+        read_job(TEXT.replace("DEADLINE", f"{clause} DEADLINE"))[1]
+        for clause in ("", "PATHS 1", "PATHS 1 ACROSS rack", "paths 1 across Region")
+    ]
+    assert [(plan.paths, plan.across) for plan in found] == [(0, ""), (1, ""), (1, "rack"), (1, "region")]
+
+
 @pytest.mark.parametrize("partitions", [1, PARTITIONS_MAX])
 def test_a_job_has_one_tree_or_as_many_as_members_can_serve(partitions: int) -> None:
     assert read_job(TEXT.replace("DEADLINE", f"PARTITIONS {partitions} DEADLINE"))[0].partitions == partitions

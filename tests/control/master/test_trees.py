@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.jobs.records import FIRST
+from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.master.trees import WATERMARK_S, JobTrees
+from elfmesh.control.paths.layout import group_trees
 from elfmesh.control.protocol.messages import Mark, unpack
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.srt.events import Hasten, Recollect, Release
+from elfmesh.srt.messages import Segment
 from tests.control.master.stub_term import StubTerm, entry, other
 from tests.control.register.support import JOB, MANIFEST, TERMS
 
+PART = Segment(1, 0, 4, 5, b"\1")
 
-def started(*, rooted: bool = True, partitions: int = 2, **changes: int) -> tuple[StubTerm, JobTrees]:
+
+def started(*, rooted: bool = True, partitions: int = 2, **changes: Any) -> tuple[StubTerm, JobTrees]:
     manifest = replace(MANIFEST, partitions=partitions)
     term = StubTerm(began=replace(TERMS, manifest=manifest, closed=4, **changes))
     if rooted:
@@ -35,7 +43,7 @@ def test_orders_go_to_the_own_tree_and_to_the_known_roots() -> None:
     term, trees = started()
     trees.recollect(4, 6, 1, 2)
     assert (term.context.out, term.take()) == ([], []), "the root of partition 1 is not known yet"
-    trees.root_is(1, other(6))
+    trees.arrived(1, None, other(6), PART)
     trees.recollect(4, 6, 0, 2)
     trees.recollect(4, 6, 1, 2)
     trees.hasten(6)
@@ -55,7 +63,7 @@ def test_orders_state_a_roster_epoch_that_is_not_the_epoch_and_trees_get_that() 
     assert term.routed() == [
         (ids.partition_tree(JOB, 1), PartRoot(JOB, 1, term.context.me, 3, 4, stated_roster_epoch=1))
     ]
-    trees.root_is(1, other(6))
+    trees.arrived(1, None, other(6), PART)
     for partition in (0, 1):
         trees.recollect(4, 6, partition, 2)
     trees.hasten(6)
@@ -67,6 +75,55 @@ def test_orders_state_a_roster_epoch_that_is_not_the_epoch_and_trees_get_that() 
         (other(6), TreeOrder(JOB, 1, 3, 4, 6, 2, recollect=True, stated_roster_epoch=1)),
         (other(6), TreeOrder(JOB, 1, 3, FIRST, 6, 0, recollect=False, stated_roster_epoch=1)),
     ]
+
+
+def test_the_roots_of_each_group_are_claimed_and_get_the_orders_of_their_partition() -> None:
+    gateways = (Gateway("eu", other(7)), Gateway("us", other(8)))
+    term, trees = started(layout=PathLayout("region", gateways))
+    eu, us = (group_trees(JOB, 2, each) for each in gateways)
+    me = term.context.me
+    trees.claim()
+    assert term.routed() == [
+        *((tree, PartRoot(JOB, 0, me, 1, 4, UNSET, tree)) for tree in (eu[0], us[0])),
+        (ids.partition_tree(JOB, 1), PartRoot(JOB, 1, me, 1, 4)),
+        *((tree, PartRoot(JOB, 1, me, 1, 4, UNSET, tree)) for tree in (eu[1], us[1])),
+    ]
+    trees.arrived(0, None, other(6), PART)
+    trees.arrived(0, eu[0], other(7), PART)
+    trees.arrived(1, us[1], other(8), PART)
+    trees.recollect(4, 6, 0, 2)
+    assert term.take() == [(other(7), TreeOrder(JOB, 0, 1, 4, 6, 2, True, UNSET, eu[0]))]
+    trees.hasten(6)
+    assert term.take() == [
+        (other(7), TreeOrder(JOB, 0, 1, FIRST, 6, 0, False, UNSET, eu[0])),
+        (other(8), TreeOrder(JOB, 1, 1, FIRST, 6, 0, False, UNSET, us[1])),
+    ]
+    term.began = replace(term.began, layout=UNSET)
+    trees.claim()
+    trees.hasten(7)
+    assert term.take() == [], "the groups are over"
+
+
+def test_all_trees_of_a_partition_follow_the_one_that_has_begun_another_attempt() -> None:
+    gateways = (Gateway("eu", other(7)), Gateway("us", other(8)))
+    term, trees = started(partitions=1, layout=PathLayout("region", gateways))
+    (eu,), (us,) = (group_trees(JOB, 1, each) for each in gateways)
+    trees.claim()
+    trees.arrived(0, eu, other(7), PART)
+    again = replace(PART, attempt=1)
+    trees.arrived(0, eu, other(7), again)
+    order = (JOB, 0, 1, 4, 5, 1, True, UNSET)
+    assert Recollect(JOB, 4, 5, 1, 1) in term.context.out
+    assert term.take() == [(other(7), TreeOrder(*order, eu))]
+    trees.arrived(0, us, other(8), PART)
+    assert term.take() == [(other(8), TreeOrder(*order, us))], "its root is known now"
+    trees.arrived(0, us, other(8), again)
+    trees.arrived(0, eu, other(7), again)
+    assert term.take() == [], "it was ordered already"
+    term.began = replace(term.began, closed=5)
+    trees.claim()
+    trees.arrived(0, us, other(9), PART)
+    assert term.take() == []
 
 
 def test_a_master_that_is_not_the_root_gives_the_own_tree_no_order() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, NOT_COUNTED
-from elfmesh.control.jobs.terms import RosterEntry, Terms
+from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry, Terms
 from elfmesh.control.member import member as under_test
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
@@ -174,6 +174,19 @@ def test_a_new_master_of_the_same_roster_epoch_gets_nothing_again() -> None:
     assert [each for each in rig.out() if isinstance(each, Release)] == [Release(JOB, 2, 1)]
     rig.roster(3, epoch=5, stated_roster_epoch=5, master=A)
     assert rig.up() == [(5, NUMBER, 2, 3)]
+
+
+def test_a_new_gateway_gets_everything_that_is_open_again() -> None:
+    rig = Rig()
+    layouts = [PathLayout("region", (Gateway("", each),)) for each in (A, B)]
+    rig.roster(1, layout=layouts[0])
+    rig.seal(0, 2)
+    assert rig.up() == [(1, NUMBER, 0, 2)]
+    rig.member.on_watermark(mark(1))
+    rig.roster(2, layout=layouts[0])
+    assert rig.up() == []
+    rig.roster(3, layout=layouts[1])
+    assert rig.up() == [(1, NUMBER, 1, 2)]
 
 
 def test_a_member_with_another_number_contributes_again_from_where_that_begins() -> None:

@@ -73,6 +73,22 @@ def test_a_root_sends_what_it_collects_to_the_master() -> None:
     assert rig.collect(8) == [part(2, 8)]
 
 
+def test_the_root_of_a_groups_tree_names_the_tree_and_obeys_orders_for_it() -> None:
+    rig, tree = Rig(), b"g" * 20
+    rig.context.roots[tree] = None
+    rig.roots.on_part_root(PartRoot(JOB, PARTITION, A, 1, CLOSED, tree=tree))
+    assert rig.out() == [Release(tree, CLOSED, 1)]
+    rig.roots.collected(Collected(tree, segment(7), (b"x",)))
+    sent = Send(A, Part(JOB, PARTITION, 1, segment(7), tree), b"x", BULK_LANE)
+    assert rig.out() == [sent]
+    rig.acknowledge(1)
+    assert rig.wait(JITTER * AGAIN_S) == [1], "that was the part of the partition's own tree"
+    rig.roots.on_part_ack(A, PartAck(JOB, PARTITION, 1, tree))
+    assert rig.wait(100.0) == []
+    rig.roots.on_tree_order(TreeOrder(JOB, PARTITION, 1, 3, 9, 2, True, tree=tree))
+    assert rig.out() == [Recollect(tree, 3, 9, 2, 1)]
+
+
 def test_a_root_joins_the_payloads_of_a_segment() -> None:
     rig = Rig()
     rig.roots.collected(Collected(TREE, segment(7, size=4), (b"ab", b"", b"cd")))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from elfmesh import ids
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.member.trees import MemberTrees
-from elfmesh.machine import Effect
+from elfmesh.machine import Contact, Effect
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
+from elfmesh.srt.events import Contribute, Release, Retire, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.contexts import new_context
 
@@ -39,3 +42,56 @@ def test_a_member_enters_leaves_and_releases_all_its_trees() -> None:
         *(Unsubscribe(tree) for tree in (ONE, TWO, THREE)),
     ]
     assert context.out == expected
+
+
+JOB = b"j" * 20
+ONE_AGENT = Contact(b"9" * 20, "other", 9)
+GATEWAYS = tuple(Contact(bytes([number]) * 20, "gateway", number) for number in (7, 8))
+
+
+def taken(context: Context) -> list[Effect]:
+    out, context.out = context.out, []
+    return out
+
+
+def test_a_member_follows_the_gateway_of_its_group_and_stays_in_the_jobs_own_trees() -> None:
+    context = new_context(1)
+    trees = MemberTrees(context, [(ONE,), (TWO,)])
+    first, second = (PathLayout("region", (Gateway("", each), Gateway("eu", ONE_AGENT))) for each in GATEWAYS)
+    assert not trees.place(JOB, None)
+    assert trees.place(JOB, first)
+    assert not trees.place(JOB, first)
+    seventh, eighth = (
+        [ids.group_tree(each.id, JOB, partition, "") for partition in (0, 1)] for each in GATEWAYS
+    )
+    entered: list[Effect] = [Subscribe(tree, (GATEWAYS[0],)) for tree in seventh]
+    assert taken(context) == [*entered, Retire(ONE), Retire(TWO)]
+    trees.contribute(1, FULL, (b"x",))
+    trees.release(9, 4)
+    released: list[Effect] = [Release(tree, 9, 4) for tree in (ONE, TWO, *seventh)]
+    assert taken(context) == [Contribute(seventh[1], FULL, (b"x",)), *released]
+    assert trees.place(JOB, second)
+    moved: list[Effect] = [Subscribe(tree, (GATEWAYS[1],)) for tree in eighth]
+    moved += [Unsubscribe(tree) for tree in seventh]
+    assert taken(context) == moved
+    assert trees.place(JOB, None)
+    trees.contribute(0, FULL, (b"x",))
+    left: list[Effect] = [Unsubscribe(tree) for tree in eighth]
+    assert taken(context) == [*left, Contribute(ONE, FULL, (b"x",))]
+    trees.unsubscribe()
+    assert taken(context) == [Unsubscribe(ONE), Unsubscribe(TWO)]
+
+
+def test_a_gateway_that_has_started_again_has_the_same_trees() -> None:
+    context = new_context(1)
+    trees = MemberTrees(context, [(ONE,)])
+    again = Contact(GATEWAYS[0].id, "moved", 7, 2)
+    assert trees.place(JOB, PathLayout("region", (Gateway("", GATEWAYS[0]),)))
+    taken(context)
+    assert not trees.place(JOB, PathLayout("region", (Gateway("", again),)))
+    assert taken(context) == [Subscribe(ids.group_tree(again.id, JOB, 0, ""), (again,))]
+
+
+def test_a_member_whose_group_has_no_gateway_contributes_to_the_jobs_own_trees() -> None:
+    trees = MemberTrees(new_context(1), [(ONE,)])
+    assert not trees.place(JOB, PathLayout("region", (Gateway("eu", ONE_AGENT),)))

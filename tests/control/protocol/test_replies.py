@@ -128,6 +128,7 @@ def a_running_job() -> Recorded:
     world.run(2.0)
     asked("measure", interval=1000, losses=halves)
     asked("measure", interval=1000, losses={})
+    asked("plan")
     asked("recover")
     for verb in ("steps", "rows", "louder"):
         asked(verb)

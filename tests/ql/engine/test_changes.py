@@ -20,6 +20,7 @@ CHANGES = [
     ("FROM clicks", "FROM clicks ON (role = 'web')", "keep", True),
     ("REPLICAS 1", "REPLICAS 2", "keep", True),
     ("REPLICAS 1", "STANDBY ALL", "keep", True),
+    ("REPLICAS 1", "REPLICAS 1 PATHS 1 ACROSS rack", "keep", True),
     ("REPLICAS 1", "DEADLINE '3 s' HORIZON '9 s' ON STRAGGLER WAIT REPLICAS 1", "keep", True),
     (", SUM(bytes) AS volume", "", "keep", True),
     ("REPLICAS 1", "LATENESS '2 s' REPLICAS 1", "keep", True),

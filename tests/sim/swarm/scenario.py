@@ -82,6 +82,7 @@ class Job:
         standby_ms: LAG of the standbys of open windows; None: the job has none.
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
+        paths: sites; then the members of each rack are a group. 0: one tree.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Job:
     enough: int = 1
     sealed: str = ""
     standby_ms: int | None = None
+    paths: int = 0
 
     @property
     def sealed_from(self) -> int:
@@ -127,6 +129,7 @@ class Job:
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
         early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
         replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
+        early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
             f" DEADLINE '{self.deadline_s:g} s'{horizon}"

@@ -113,8 +113,8 @@ class MemoryResults:
 class SimAgent:
     """One host: its log and disk outlive the agent on it."""
 
-    def __init__(self, fleet: SimFleet, number: int) -> None:
-        self.fleet, self.number = fleet, number
+    def __init__(self, fleet: SimFleet, number: int, region: str = "") -> None:
+        self.fleet, self.number, self.region = fleet, number, region
         self.name = f"a{number:03}"
         self.id = random.Random(f"{fleet.seed}/{number}").randbytes(20)
         self.log = MemoryLog(number)
@@ -145,7 +145,7 @@ class SimAgent:
         host, port = await self.transport.listen()
         self.local = LocalAgent(
             AgentParts(
-                me=Contact(self.id, host, port, self.incarnation),
+                me=Contact(self.id, host, port, self.incarnation, region=self.region),
                 name=self.name,
                 labels={},
                 streams={"log": StreamConfig(self.log.number.__str__(), "json", idle="2 s")},
@@ -180,10 +180,17 @@ class SimAgent:
 class SimFleet:
     """Some agents on one network."""
 
-    def __init__(self, seed: int, count: int, faults: Faults | None = None, fanout: int = FANOUT_MAX) -> None:
+    def __init__(
+        self,
+        seed: int,
+        count: int,
+        faults: Faults | None = None,
+        fanout: int = FANOUT_MAX,
+        regions: Sequence[str] = ("",),
+    ) -> None:
         self.seed, self.fanout = seed, fanout
         self.network = MemoryNetwork(seed, codec(), faults)
-        self.agents = [SimAgent(self, number) for number in range(count)]
+        self.agents = [SimAgent(self, number, regions[number % len(regions)]) for number in range(count)]
 
     async def start(self) -> None:
         """All agents, a few at a time; returns when every one has joined."""

@@ -31,6 +31,9 @@ ELSEWHERE = {
     "annulled-corrections": LOST,
     "annulled-below-the-first": LOST,
     "one-number-at-a-time": "tests/control/master/test_members.py",
+    "new-gateway-gets-all": "tests/control/member/test_member.py",
+    "inside-its-group": "tests/srt/test_membership.py",
+    "one-attempt-for-all-groups": "tests/control/master/test_trees.py",
     "voters-by-domain": "tests/control/register/test_members.py",
     "settled-when-the-terms-are-known": "tests/control/register/test_members.py",
 }
@@ -47,6 +50,24 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
                 property(lambda self: FIRST if self.start is None else self.start),
             ),
         ),
+        VOTES,
+    ),
+    "new-gateway-gets-all": (
+        "a new gateway gets everything that is open",
+        "D-8",
+        always(("new-gateway-gets-all", lambda self: False)),
+        VOTES,
+    ),
+    "one-attempt-for-all-groups": (
+        "all groups follow one that is collected again",
+        "D-7",
+        always(("one-attempt-for-all-groups", lambda self, partition, segment: None)),
+        VOTES,
+    ),
+    "inside-its-group": (
+        "a group's tree grows among the group",
+        "D-7",
+        always(("inside-its-group", lambda self: None)),
         VOTES,
     ),
     "decided-by-its-number": (

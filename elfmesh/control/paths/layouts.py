@@ -1,0 +1,77 @@
+"""The layout of one term: it follows the roster, and the gateways that are gone.
+
+Owns when the layout changes. `paths.layout` chooses the gateways.
+
+Invariant: a gateway is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone. A change is a
+change of the roster's version, so that members and successors receive it as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import CurrentTerms, PathLayout
+from elfmesh.control.paths.layout import planned
+
+
+class RosterOfTerm(CurrentTerms, Protocol):
+    """The term whose members are placed."""
+
+    @property
+    def book(self) -> RosterBook: ...
+
+
+class LayoutState(Protocol):
+    """The terms have the layout."""
+
+    layout: PathLayout | None
+
+
+class Layouts:
+    """Keeps the layout of a job that has PATHS.
+
+    Args:
+        term: of the master.
+        state: has the layout that is in force.
+        is_away: whether an agent cannot be reached.
+    """
+
+    def __init__(
+        self, term: RosterOfTerm, state: LayoutState, plan: JobPlan, is_away: Callable[[bytes], bool]
+    ) -> None:
+        self._term, self._state, self._plan, self._is_away = term, state, plan, is_away
+        self._gone: set[bytes] = set()
+        self._away: set[bytes] = set()
+
+    @property
+    def layout(self) -> PathLayout | None:
+        return self._state.layout
+
+    def follow_roster(self) -> None:
+        """Plan for the members as they are now."""
+        if not self._plan.paths:
+            self._state.layout = None
+            return
+        term, members = self._term, [entry.contact for entry in self._term.book.active]
+        terms = term.terms
+        about = terms.manifest.job_id, terms.master, members, self._plan.across
+        self._state.layout = planned(*about, self._away, self._state.layout)
+
+    def upkeep(self) -> bool:
+        """Look which gateways are gone; return whether the layout changes. Then the roster is another one."""
+        before = self._state.layout
+        gone = {
+            each.contact.id
+            for each in (() if before is None else before.gateways)
+            if self._is_away(each.contact.id)
+        }
+        self._away = {each for each in self._away if self._is_away(each)} | (gone & self._gone)
+        self._gone = gone
+        self.follow_roster()
+        if self._state.layout == before:
+            return False
+        self._term.book.version += 1
+        return True

@@ -1,0 +1,115 @@
+"""Which groups a job's members form, and which member of each is its gateway."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from elfmesh import ids
+from elfmesh.control.jobs.terms import Gateway, PathLayout
+from elfmesh.control.paths.layout import gateway_of, group_of, group_trees, label_of, notes, planned
+from elfmesh.machine import Contact
+
+JOB = b"j" * 20
+MASTER = Contact(b"m" * 20, "host", 1, 1, "r1", "eu")
+
+
+def agent(number: int, region: str = "", rack: str = "") -> Contact:
+    return Contact(bytes([number]) * 20, "host", number, 1, rack, region)
+
+
+EU = [agent(number, "eu", "r1") for number in (1, 2)]
+US = [agent(number, "us", f"r{number}") for number in (11, 12, 13)]
+
+
+def layout(
+    members: list[Contact], across: str = "", away: set[bytes] | None = None, before: PathLayout | None = None
+) -> PathLayout:
+    found = planned(JOB, MASTER, members, across, away or set(), before)
+    assert found is not None
+    return found
+
+
+def test_each_region_is_a_group_whose_gateway_is_one_of_its_members_in_any_order() -> None:
+    found = layout([*EU, *US])
+    assert found.label == "region"
+    assert [each.group for each in found.gateways] == ["eu", "us"]
+    for each, agents in zip(found.gateways, (EU, US), strict=True):
+        assert each.contact in agents
+    assert {layout([*EU, *order]) for order in permutations(US)} == {found}
+
+
+def test_the_master_is_the_gateway_of_its_own_group() -> None:
+    assert layout([*EU, MASTER, *US]).gateways[0].contact == MASTER
+    assert MASTER not in [each.contact for each in layout([*EU, *US]).gateways]
+
+
+@pytest.mark.parametrize(
+    ("members", "across", "label"),
+    [
+        ([*EU, *US], "", "region"),
+        (US, "", "rack"),
+        (EU, "", ""),
+        ([agent(1), agent(2)], "", ""),
+        ([*EU, *US], "rack", "rack"),
+        (EU, "rack", ""),
+        (US, "region", ""),
+        ([], "", ""),
+    ],
+)
+def test_the_outermost_label_that_tells_members_apart_forms_the_groups(
+    members: list[Contact], across: str, label: str
+) -> None:
+    assert label_of(members, across) == label
+    assert (planned(JOB, MASTER, members, across, set(), None) is None) == (not label)
+
+
+def test_a_rack_belongs_to_its_region_and_an_unknown_label_is_never_guessed() -> None:
+    assert group_of(agent(1, "eu", "r1"), "rack") != group_of(agent(2, "us", "r1"), "rack")
+    assert group_of(agent(1, "eu"), "rack") == ""
+    found = layout([*EU, agent(5), agent(6)])
+    assert [each.group for each in found.gateways] == ["", "eu"]
+    assert gateway_of(agent(6), found) == found.gateways[0]
+    assert notes(found, [*EU, agent(5), agent(6)], "") == [
+        "2 agents state no region and form a group of their own"
+    ]
+
+
+def test_a_gateway_stays_while_it_is_present_and_only_its_own_group_gets_another() -> None:
+    before = layout([*EU, *US])
+    grown = layout([*EU, *US, *(agent(number, "us") for number in range(20, 40))], before=before)
+    assert grown == before
+    gone = before.gateways[1].contact
+    after = layout([*EU, *US], away={gone.id}, before=before)
+    assert after.gateways[0] == before.gateways[0]
+    assert after.gateways[1].contact in US
+    assert after.gateways[1].contact != gone
+    assert layout([*EU, *US], before=after) == after, "it does not move back"
+
+
+def test_a_group_whose_agents_are_all_away_keeps_its_gateway() -> None:
+    before = layout([*EU, *US])
+    assert layout([*EU, *US], away={each.id for each in US}, before=before) == before
+
+
+def test_an_agent_of_a_group_without_a_gateway_has_none() -> None:
+    found = layout([*EU, *US])
+    assert gateway_of(agent(9, "ap"), found) is None
+    assert gateway_of(EU[0], None) is None
+
+
+def test_the_trees_of_a_group_begin_with_the_id_of_the_gateway_and_differ() -> None:
+    gateways = [Gateway("eu", EU[0]), Gateway("us", EU[0]), Gateway("eu", EU[1])]
+    trees = [tree for each in gateways for tree in group_trees(JOB, 2, each)]
+    assert len(set(trees)) == 6
+    assert all(tree[:4] == EU[0].id[:4] for tree in trees[:4])
+    nearest = min((*EU, *US), key=lambda each: ids.distance(each.id, trees[0]))
+    assert nearest == EU[0]
+
+
+def test_a_job_of_one_group_has_one_tree_and_a_note_that_says_why() -> None:
+    assert notes(None, EU, "rack") == [
+        "no rack tells the agents apart, so one tree reduces the contributions of all"
+    ]
+    assert notes(layout([*EU, *US]), [*EU, *US], "") == []
