@@ -119,7 +119,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plan": (
         "elfmesh.cli.local.plan:plan_command",
-        "Choose which tasks of a topology get a replica, or show the layout of a job.",
+        "Choose tasks to replicate, or show the layout of a job.",
     ),
     "bench": ("elfmesh.cli.host.bench:bench_group", "Measure what an agent costs on this machine."),
     "validate": (
