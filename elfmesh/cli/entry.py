@@ -176,6 +176,7 @@ OWN_MEANING = frozenset(
         "ELF_CA_SERVE_LISTEN",  # the address of the authority; ELF_LISTEN is the address of an agent
         "ELF_BLAZES_SAMPLE",  # a log; ELF_SAMPLE is a number of records
         "ELF_EXPLAIN_SAMPLE",
+        "ELF_LINT_SAMPLE",
         "ELF_PUBLISH_NAME",  # the name of a table; ELF_NAME is the name of an agent
         "ELF_TOP_AGENTS",  # a choice of what to show; ELF_AGENTS is the number of agents of the demo
     }

@@ -58,10 +58,9 @@ class Dispatcher:
         drain: Drain,
         programs: Programs,
     ) -> None:
-        self._context, self._member_host = context, member_host
-        self._roots, self._rendezvous = roots, rendezvous
-        self._requests, self._leadership, self._request_handler = requests, leadership, request_handler
-        self._drain, self._masters = drain, leadership.masters
+        self._context, self._member_host, self._roots = context, member_host, roots
+        self._rendezvous, self._requests, self._leadership = rendezvous, requests, leadership
+        self._request_handler, self._drain, self._masters = request_handler, drain, leadership.masters
         self._leading = Leading(context, member_host.preflight)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {
@@ -155,7 +154,7 @@ class Dispatcher:
             ctl.Waiting: lambda sender, message, payload: term(message).members.on_waiting(message),
             ctl.Rate: self._on_rate,
             Early: lambda sender, message, payload: term(message).early.on_early(sender, message, payload),
-            OrderPosts: self._on_order,
+            OrderPosts: self._on_order_posts,
             parts.PartFault: self._on_part_fault,
             parts.Part: self._on_part,
             ctl.Report: self._on_report,
@@ -327,14 +326,13 @@ class Dispatcher:
         if done:
             self._context.send(message.voter, Resigned(job, incarnation))
 
-    def _on_order(self, sender: Contact, message: OrderPosts, payload: bytes) -> None:
+    def _on_order_posts(self, sender: Contact, message: OrderPosts, payload: bytes) -> None:
         master, job = self._masters.get(message.job), message.job
         if master is not None and master.term.manifest.incarnation == message.incarnation:
             if master.term.ordering is not None:
-                master.term.ordering.on_order(sender, message, payload)
+                master.term.ordering.on_order_posts(sender, message, payload)
         elif master is not None or self._leadership.is_over(job, message.incarnation):
-            stop = ctl.Stop(job, message.incarnation, self._leadership.epoch(job))
-            self._context.send(sender, stop)
+            self._context.send(sender, ctl.Stop(job, message.incarnation, self._leadership.epoch(job)))
 
     def _on_enroll(self, sender: Contact, message: ctl.Enroll, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)
@@ -349,16 +347,15 @@ class Dispatcher:
         Only the master answers the member, because the terms at this agent may belong to a change that was
         not chosen.
         """
+        stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
         if message.job in self._leadership.masters:
-            epoch = self._leadership.epoch(message.job)
-            self._context.send(contact, ctl.Stop(message.job, message.incarnation, epoch))
+            self._context.send(contact, stop)
             return
         leader = self._leadership.leader(message.job)
         if leader is not None and leader.id not in (self._context.me.id, contact.id):
             if sender.id == contact.id:  # forwarded once, because the next agent may not lead, either
                 self._context.send(leader, message)
         elif self._leadership.was_deleted(message.job):
-            stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
             self._context.send(contact, stop)
 
     # -- between agents --------------------------------------------------------------------------------
@@ -366,18 +363,9 @@ class Dispatcher:
     def _on_inquire(self, sender: Contact, message: succession.Inquire, payload: bytes) -> None:
         leadership, job = self._leadership, message.job
         terms, latest = leadership.known(job)
-        acceptors = leadership.registers.acceptors
-        known = succession.Known(
-            job,
-            message.token,
-            terms,
-            latest,
-            leadership.leads(job),
-            leadership.epoch(job),
-            acceptors.lost.loss is not None,
-            acceptors.over(job),
-        )
-        self._context.send(sender, known)
+        votes = leadership.registers.acceptors
+        about = (leadership.leads(job), leadership.epoch(job), votes.lost.loss is not None, votes.over(job))
+        self._context.send(sender, succession.Known(job, message.token, terms, latest, *about))
 
     def _on_departed(self, sender: Contact, message: Departed, payload: bytes) -> None:
         self._leadership.first.known_peers.on_departed(sender)

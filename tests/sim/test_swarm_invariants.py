@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import BUCKETS, FIRST, Partly, ResultRecord, table_to_ipc
 from elfmesh.control.protocol.events import Reply
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging import registers
@@ -183,6 +183,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I5 oracle": a_row_more,
     "I5 partitions": of_no_seal,
     "D-19 early": never_final,
+    "D-21 prefixes": lambda out: swap(out, 5, partly=(Partly(0, "h1", 5_000_000, 1, 0),)),
     "I6 completeness": lambda out: swap(out, 5, agents_in=1),
     "I7 epochs": lambda out: swap_final(out, 6, epoch=0),
     "I7 remembered": lambda out: out.history.epochs["h1", b"j"].append((2.0, 0)),

@@ -88,7 +88,7 @@ class OrderedPosts:
 
     # -- posts of agents -------------------------------------------------------------------------------
 
-    def on_order(self, sender: Contact, message: OrderPosts, payload: bytes) -> None:
+    def on_order_posts(self, sender: Contact, message: OrderPosts, payload: bytes) -> None:
         """Take the posts that are in no record, and confirm those that are in a closed one."""
         try:
             posts = decode_posts(payload)

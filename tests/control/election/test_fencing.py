@@ -15,6 +15,7 @@ from elfmesh.control.protocol.fences import FENCES, By
 from elfmesh.control.protocol.messages_early import Early
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Surrender, Verify
+from elfmesh.control.protocol.messages_standby import Prefix, Shipping
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
 from elfmesh.control.protocol.messages_versions import Rehearse
 from elfmesh.machine import Contact, Message
@@ -92,6 +93,8 @@ def by_term(epoch: int) -> list[Message]:
         ctl.Rate(JOB, epoch, 0, 1.0),
         KeptCopy(epoch, copy),
         Early(JOB, "i", epoch, 1, 0, 0, 1, 7),
+        Prefix(epoch, JOB, ()),
+        Shipping(JOB, epoch, 0, A.id),
     ]
 
 

@@ -82,13 +82,13 @@ def test_what_is_no_order_is_counted_and_dropped() -> None:
     assert ordering is not None
     message = OrderPosts(JOB, master.term.manifest.incarnation, "x")
     stats = master.term.context.stats
-    ordering.on_order(sender, message, b"\xc1")
-    ordering.on_order(sender, message, b"x" * (1 << 20))
+    ordering.on_order_posts(sender, message, b"\xc1")
+    ordering.on_order_posts(sender, message, b"x" * (1 << 20))
     assert stats["control.malformed"] == 2
     big = [Post("p", number, 0, "x" * 30_000) for number in range(16)]
     for start in range(40):
         posts = [Post("p", start * 16 + each.position, 0, each.body) for each in big]
-        ordering.on_order(sender, message, encode_posts(posts))
+        ordering.on_order_posts(sender, message, encode_posts(posts))
     assert stats["control.order_dropped"] > 0, "what waits is bounded"
 
 

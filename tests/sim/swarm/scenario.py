@@ -74,12 +74,10 @@ class Job:
     Attributes:
         name: within the namespace "sim".
         ids: groups by the record's number: a multiset of them; otherwise sums by key.
-        slide_s: between intervals.
-        size_s: of one.
+        slide_s, size_s: between intervals; of one.
         replicas: peers that keep each contribution.
         horizon_s: how long who makes no progress is waited for; None: the job names none.
-        early_ms: period of early rows; None: the job has none.
-        standby_ms: LAG of the standbys of open windows; None: the job has none.
+        early_ms, standby_ms: period of early rows; LAG of standbys of open windows. None: the job has none.
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
         paths: sites; then the members of each rack are a group. 0: one tree.
@@ -138,9 +136,8 @@ class Job:
         where = f" WHERE v >= {self.least}" if self.least is not None else ""
         if self.sealed:
             head = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
-            window = (
-                f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed} AFTER '{3 * self.slide_s} s')"
-            )
+            window = f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed}"
+            window += f" AFTER '{3 * self.slide_s} s')"
         if self.ids:
             return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
         having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
