@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from elfmesh.agent.settings.config import AgentConfig, load_config
 from elfmesh.cli.host.validation import Problem, validate
-from elfmesh.control.jobs.load import EXPIRY_DAYS
+from elfmesh.control.jobs.load import EXPIRY_DAYS, days_left
 from elfmesh.errors import ElfError
 from elfmesh.units import parse_size
 
@@ -159,10 +159,12 @@ def _certificates(config: AgentConfig) -> HostFinding:
     return expiry(of, expires, datetime.datetime.now(datetime.UTC))
 
 
-def expiry(of: str, expires: str, now: datetime.datetime) -> HostFinding:
-    """Return the finding about a certificate that ends at an ISO time."""
-    days = (datetime.datetime.fromisoformat(expires) - now) / datetime.timedelta(days=1)
+def expiry(of: str, expires: object, now: datetime.datetime) -> HostFinding:
+    """Return the finding about a certificate that ends at the time that its agent reports."""
+    days = days_left({"expires": expires}, now.timestamp())
     remedy = "`elf ca renew` makes a new one; the agent reads it without a restart."
+    if days is None:
+        return HostFinding(of, "fail", f"ends at {expires!r}, which is no time", "Check the agent's version.")
     if days < 0:
         return HostFinding(of, "fail", f"expired at {expires}", remedy)
     found = f"expires in {int(days)} days, at {expires}"

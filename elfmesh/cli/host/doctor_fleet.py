@@ -109,7 +109,7 @@ def _certificates(alive: Sequence[Mapping[str, Any]], now: datetime.datetime) ->
                 of, "fail", str(security["problem"]), "Correct the files of [tls] on that host."
             )
         elif expires := security.get("expires"):
-            found.append(expiry(of, str(expires), now))
+            found.append(expiry(of, expires, now))
     wrong = [each for each in found if each.status != "ok"]
     yield from wrong
     if found and not wrong:

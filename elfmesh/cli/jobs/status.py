@@ -15,7 +15,7 @@ import click
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, output_option, print_json, print_rows, text_of
-from elfmesh.control.jobs.load import insecurity, warnings_of
+from elfmesh.control.jobs.load import insecurity, seconds_at, warnings_of
 from elfmesh.errors import RuntimeFailure
 from elfmesh.units import format_duration
 
@@ -100,9 +100,9 @@ def problems(
 
 def _of_agent(row: Mapping[str, Any], now: datetime.datetime) -> Iterable[str]:
     if row.get("status") == "dead":
-        seen = row.get("last_seen")
-        ago = (now - datetime.datetime.fromisoformat(seen)).total_seconds() if seen else None
-        yield "dead" if ago is None else f"dead, last seen {_duration(max(0.0, ago))} ago"
+        seen_s = seconds_at(row.get("last_seen"))
+        ago = None if seen_s is None else f", last seen {_duration(max(0.0, now.timestamp() - seen_s))} ago"
+        yield f"dead{ago or ''}"
         return
     health: Mapping[str, Any] = row.get("health") or {}
     if health.get("status", "ok") != "ok":

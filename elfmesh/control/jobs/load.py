@@ -8,7 +8,7 @@ Paper: none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 OPEN = "INSECURE"
@@ -37,10 +37,19 @@ def security_of(agent: Mapping[str, Any]) -> str:
     return OPEN if mode.startswith(OPEN) else mode
 
 
+def seconds_at(reported: object) -> float | None:
+    """Return the Unix time of an ISO time that an agent reports, UTC by default; None if it is no time."""
+    try:
+        at = datetime.fromisoformat(reported) if isinstance(reported, str) else None
+    except ValueError:
+        return None
+    return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
 def days_left(security: Mapping[str, Any], now_s: float) -> float | None:
-    """Return the days until the certificate of an agent expires; None if it has none."""
-    expires = security.get("expires")
-    return (datetime.fromisoformat(expires).timestamp() - now_s) / 86_400 if expires else None
+    """Return the days until the certificate of an agent expires; None if it has none, or reports no time."""
+    end_s = seconds_at(security.get("expires"))
+    return None if end_s is None else (end_s - now_s) / 86_400
 
 
 def warnings_of(agent: Mapping[str, Any], now_s: float) -> Iterator[str]:
@@ -51,7 +60,9 @@ def warnings_of(agent: Mapping[str, Any], now_s: float) -> Iterator[str]:
     security: Mapping[str, Any] = agent.get("security") or {}
     if security.get("problem"):
         yield str(security["problem"])
-    days = days_left(security, now_s)
+    expires, days = security.get("expires"), days_left(security, now_s)
+    if expires and days is None:
+        yield f"its certificate ends at {expires!r}, which is no time"
     if days is not None and days < EXPIRY_DAYS:
         yield f"its certificate expires in {int(days)} days" if days >= 0 else "its certificate has expired"
 

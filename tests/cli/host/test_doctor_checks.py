@@ -100,6 +100,8 @@ def test_certificates(tmp_path: Path) -> None:
         ("2026-12-11T12:00:00Z", "ok", "expires in 14 days"),
         ("2026-12-11T11:00:00Z", "warn", "expires in 13 days"),
         ("2026-11-27T11:59:59Z", "fail", "expired at"),
+        ("2027-01-01T00:00:00", "ok", "expires in 34 days"),
+        ("soon", "fail", "ends at 'soon', which is no time"),
     ],
 )
 def test_the_end_of_a_certificate(expires: str, status: str, text: str) -> None:

@@ -37,6 +37,7 @@ def test_a_fleet_that_is_well() -> None:
         ({"security": {"expires": "2026-12-01T00:00:00Z"}}, "certificate of web2", "warn"),
         ({"security": {"expires": "2026-11-01T00:00:00Z"}}, "certificate of web2", "fail"),
         ({"security": {"problem": "torn"}}, "certificate of web2", "fail"),
+        ({"security": {"expires": "soon"}}, "certificate of web2", "fail"),
     ],
 )
 def test_each_problem(fact: dict[str, Any], check: str, status: str) -> None:

@@ -48,6 +48,9 @@ DEAD = AGENT | {"status": "dead", "last_seen": "2026-11-27T11:59:30Z"}
         ({"security": {"expires": "2026-12-01T12:00:00Z"}}, "its certificate expires in 4 days"),
         ({"security": {"expires": "2026-11-27T11:00:00Z"}}, "its certificate has expired"),
         ({"security": {"problem": "cert.pem is torn"}}, "cert.pem is torn"),
+        ({"security": {"expires": "soon"}}, "its certificate ends at 'soon', which is no time"),
+        ({"status": "dead", "last_seen": "lately"}, "dead"),
+        ({"status": "dead", "last_seen": "2026-11-27T11:59:30"}, "dead, last seen 30 s ago"),
     ],
 )
 def test_the_facts_of_an_agent_that_are_problems(fact: dict[str, Any], reported: str | None) -> None:

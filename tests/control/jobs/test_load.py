@@ -83,6 +83,10 @@ def test_a_warning_names_a_few_agents_and_counts_the_others() -> None:
         ({"security": {"expires": "1970-01-14T23:59:59Z"}}, ["its certificate expires in 13 days"]),
         ({"security": {"expires": "1969-12-31T23:00:00Z"}}, ["its certificate has expired"]),
         ({"security": {"problem": "torn"}}, ["torn"]),
+        ({"security": {"expires": "soon"}}, ["its certificate ends at 'soon', which is no time"]),
+        ({"security": {"expires": 7}}, ["its certificate ends at 7, which is no time"]),
+        ({"security": {"expires": "9999-12-31T23:59:59-14:00"}}, []),
+        ({"security": {"expires": "1970-01-02T00:00:00"}}, ["its certificate expires in 1 days"]),
     ],
 )
 def test_clocks_and_certificates_are_warnings(fact: dict[str, Any], warnings: list[str]) -> None:
