@@ -326,15 +326,15 @@ def i9_what_is_late_revises_what_is_open(out: Outcome) -> Iterator[str]:
 
 def i10_one_version(out: Outcome) -> Iterator[str]:
     """All contributions inside a record were evaluated by its version, or by one that evaluates alike."""
-    for truth, each in out.records():
-        record = each.record
-        roster = out.roster(truth.key, record) or ()
-        wanted = out.version(truth.key, record)
-        for name in set(roster) - set(record.missing):
+    for truth, record in ((truth, each.record) for truth, each in out.records()):
+        roster, wanted = out.roster(truth.key, record) or (), out.version(truth.key, record)
+        # With a standby, a member whose frame of a closed interval is damaged evaluates the interval again.
+        again = set() if truth.job.standby_ms is None else {*out.history.tampered}
+        for name in set(roster) - set(record.missing) - again:
             frame = truth.hosts[name].of(record.index) if name in truth.hosts else None
             if frame is not None and frame.version != wanted:
-                where = f"{truth.key[0]} {each.record.index}"
-                yield f"{where}: version {frame.version} of {name} in a record of {each.record.version}"
+                where = f"{truth.key[0]} {record.index}"
+                yield f"{where}: version {frame.version} of {name} in a record of {record.version}"
 
 
 def i12_closes_after_faults(out: Outcome) -> Iterator[str]:
