@@ -218,7 +218,12 @@ def _window(statement: Statement) -> dict[str, Any] | None:
 def _reducer_steps(statement: Statement) -> list[str]:
     trees = statement.job.partitions if statement.job else 1
     across = f" in {trees} trees, by a hash of the group keys" if trees > 1 else ""
+    inside: tuple[str, ...] = ()
+    if statement.job is not None and statement.job.paths:
+        domain = statement.job.across or "region or rack"
+        inside = (f"merge inside each {domain}, whose gateway sends one part to the master",)
     return [
+        *inside,
         f"merge the partials of equal groups{across}",
         "pass an interval on when all children have sealed it, or its deadline has passed",
     ]

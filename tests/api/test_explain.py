@@ -123,3 +123,24 @@ def test_explain_shows_what_seals_partitions() -> None:
     for how, shown in (("ONE", "one producer has"), ("ALL", "all members have")):
         stages = explain(parse(text.replace("p BY host RECORDS total", how)))["stages"]
         assert any(shown in line for line in stages[2]["does"])
+
+
+@pytest.mark.parametrize(
+    ("clause", "stage", "step"),
+    [
+        (
+            "STANDBY ALL LAG '2 s'",
+            0,
+            "ship the open windows to a standby, which lacks at most the newest 2 s",
+        ),
+        ("PATHS 1 ACROSS rack", 1, "merge inside each rack, whose gateway sends one part to the master"),
+        ("PATHS 1", 1, "merge inside each region or rack, whose gateway sends one part to the master"),
+    ],
+)
+def test_clauses_that_place_work_are_steps_of_their_stage(clause: str, stage: int, step: str) -> None:
+    query = "SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"
+    plain, clear = (
+        explain(parse(f"CREATE JOB a.b {each} AS {query}"))["stages"][stage]["does"] for each in ("", clause)
+    )
+    assert step in clear
+    assert step not in plain

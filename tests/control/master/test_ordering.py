@@ -69,7 +69,7 @@ def test_a_deleted_topic_stops_the_posts_and_a_new_one_begins_with_the_spool() -
     world.run(1.0)
     world.publish(1, "p")
     world.run(3.0)
-    assert ("ordered", JOB) not in world[1].disk, "the agent was told that the topic is over"
+    assert ("ordered", JOB) not in world[1].disk, "the agent has received the end of the topic"
     assert world.apply(world[0], TEXT).status == 200
     world.run(3.0)
     world.check()
