@@ -220,13 +220,18 @@ def within(error: QueryError, text: str, part: str, source: str) -> QueryError:
         part: text of the statement.
         source: name of the file in messages.
     """
-    before = text[: max(text.find(part), 0)]
+    return placed(error, text, max(text.find(part), 0), source)
+
+
+def placed(error: QueryError, text: str, at: int, source: str) -> QueryError:
+    """As `within`, for the statement at an offset of the text."""
+    before = text[:at]
     line, column = error.line, error.column
     if line == 1:
         column += len(before) - (before.rfind("\n") + 1)
     line += before.count("\n") if line else 0
-    placed = QueryError(error.message, line=line, column=column, hint=error.hint, source=source)
-    return with_caret(placed, text)
+    moved = QueryError(error.message, line=line, column=column, hint=error.hint, source=source)
+    return with_caret(moved, text)
 
 
 def text_of(value: Any) -> str:

@@ -42,6 +42,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.cli.local.run:run_command",
         "Run a query over log files in one process, without a network.",
     ),
+    "sql": (
+        "elfmesh.cli.sql.command:sql_command",
+        "Query log files or the fleet in an interactive shell.",
+    ),
     "report": ("elfmesh.cli.local.report:report_command", "Summarise log files without a query."),
     "demo": ("elfmesh.cli.demo.demo:demo_command", "Run local agents over the generated traffic of a shop."),
     "agent": (
@@ -145,7 +149,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 line in --help."""
 
 SECTIONS = {
-    "On one machine": "run report demo explain blazes lint plan test validate spark diff",
+    "On one machine": "run sql report demo explain blazes lint plan test validate spark diff",
     "Jobs": "apply update publish rollout pause resume revoke empty delete savepoint job program",
     "Results": "results query cancel why verify tap dead-letters",
     "The fleet": "status wait ok-to-stop what-if forget get describe top health page leave",
@@ -333,24 +337,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
-    except ElfError as error:
-        return _report(error, str(error), error.exit_code)
-    except click.UsageError as error:
-        _suggesting(error).show()
-        return 2
-    except click.ClickException as error:
-        return _report(error, error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except OSError as error:
+    except Exception as error:
+        return report(error)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def report(error: Exception) -> int:
+    """Print an error on standard error, and return its exit code. Raises it if it is a bug, with -vv."""
+    if isinstance(error, ElfError):
+        return _report(error, str(error), error.exit_code)
+    if isinstance(error, click.UsageError):
+        _suggesting(error).show()
+        return 2
+    if isinstance(error, click.ClickException):
+        return _report(error, error.format_message(), error.exit_code)
+    if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return _report(error, f"{place}{error.strerror or error}", 1)
-    except Exception as error:
-        if verbosity < 2:
-            kind = type(error).__name__
-            return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
-        raise
-    return outcome if isinstance(outcome, int) else 0
+    if verbosity >= 2:
+        raise error
+    kind = type(error).__name__
+    return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
 
 
 def _suggesting(error: click.UsageError) -> click.UsageError:

@@ -59,6 +59,15 @@ class JobRows:
         """Store the results of a job that ran elsewhere: start and rows of each interval, ascending."""
         self._columns[job], self._sizes_us[job], self._tables[job] = columns, size_us, tables
 
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Return the columns of each job that has run; their types are null if it has no rows."""
+        return {
+            job: tables[-1][1].schema
+            if tables
+            else pa.schema([(name, pa.null()) for name in self._columns[job]])
+            for job, tables in self._tables.items()
+        }
+
     @classmethod
     def without_rows(cls, other: JobRows) -> JobRows:
         found = cls()

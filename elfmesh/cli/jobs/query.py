@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -88,24 +88,34 @@ def query_command(
     client = Client(api)
     wait_us = _duration("--wait", wait)
     history_us, until_us = _duration("--history", history), _duration("--until", until)
-    if history_us is not None or until_us is not None:
-        if min_fidelity is not None or tentative:
-            raise UsageError("--min-fidelity and --tentative are for results of jobs", hint="Use --complete.")
-        ask_streams(
-            client, text, range_clause(history_us, until_us), source=source,
-            wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace, complete=complete,
-            output=output, output_file=output_file,
-        )  # fmt: skip
-        return
-    if complete:
+    over_streams = history_us is not None or until_us is not None
+    if over_streams and (min_fidelity is not None or tentative):
+        raise UsageError("--min-fidelity and --tentative are for results of jobs", hint="Use --complete.")
+    if complete and not over_streams:
         raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
-    wait_s = (wait_us or 0) / 1e6
     try:
-        answer = client.query(
-            text, min_fidelity=min_fidelity, wait_s=wait_s, tentative=tentative, source=source
-        )
+        if over_streams:
+            ask_streams(
+                client, text, range_clause(history_us, until_us), source=source,
+                wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace,
+                complete=complete, output=output, output_file=output_file,
+            )  # fmt: skip
+        else:
+            ask_jobs(
+                client, text, output, output_file, source=source, min_fidelity=min_fidelity,
+                wait_s=(wait_us or 0) / 1e6, tentative=tentative,
+            )  # fmt: skip
     except QueryError as error:
         raise with_caret(error, text) from None
+
+
+def ask_jobs(client: Client, text: str, output: str, output_file: Path | None, **options: Any) -> None:
+    """Run a query over results of jobs and print its rows, or write them to a Parquet file.
+
+    `options` are those of `Client.query`, which also has the errors.
+    """
+    try:
+        answer = client.query(text, **options)
     except RuntimeFailure as error:
         raise _meant(error, client, text) from None
     _show(answer, output, output_file)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from elfmesh.api.client.client import Client
-from elfmesh.cli.common import api_option, print_rows, print_table, say, with_caret
+from elfmesh.cli.common import api_option, print_rows, print_table, say
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.control.jobs.records import encode_json
-from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
+from elfmesh.errors import DataError, RuntimeFailure, UsageError
 from elfmesh.lazy import lazy_module
 from elfmesh.text import printable, suggest
 from elfmesh.units import format_duration
@@ -48,22 +48,20 @@ def ask_streams(
     """Run a query over streams and print its rows, or write them to a Parquet file.
 
     Raises:
+        QueryError: the text is invalid.
         RuntimeFailure: an answer is not complete, and `complete` is set.
     """
     from elfmesh.api.client.stream_query import StreamQuery
 
-    try:
-        query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source)
-        _check_streams(client, text, source)
-        with query:
-            query.submit()
-            _wait(query)
-            if output_file is not None:
-                from elfmesh.cli.jobs.results_file import write_parquet
+    query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source)
+    _check_streams(client, text, source)
+    with query:
+        query.submit()
+        _wait(query)
+        if output_file is not None:
+            from elfmesh.cli.jobs.results_file import write_parquet
 
-                write_parquet(client, query.job, output_file, (None, None), None, state="final")
-    except QueryError as error:
-        raise with_caret(error, text) from None
+            write_parquet(client, query.job, output_file, (None, None), None, state="final")
     if output_file is None:
         _print(query, output)
     _summarise(query)

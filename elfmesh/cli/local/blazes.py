@@ -136,7 +136,7 @@ def _explored(paths: Sequence[str], sample: Path, lookups: tuple[str, ...], pyth
     """Print what schedules show of each statement, and return whether one contradicts a label."""
     from elfmesh.api import coordination
     from elfmesh.api.dataflow_files import read_files
-    from elfmesh.cli.local.run import given_lookups
+    from elfmesh.cli.local.log_options import given_lookups
     from elfmesh.control.coordination.labels import Severity
     from elfmesh.local.explore import SCHEDULES, Exploration
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elfmesh.cli.common import with_caret
-from elfmesh.cli.local.run import given_lookups, given_streams, log_paths, option_of
+from elfmesh.cli.local.log_options import given_lookups, given_streams, log_paths, option_of
 from elfmesh.errors import QueryError, UsageError
 from elfmesh.local.text_input import read_text
 from elfmesh.text import printable

@@ -39,7 +39,7 @@ def report_command(files: tuple[str, ...], spec: str, target: Path | None, outpu
 
     Example: elf report /var/log/nginx/access.log* --html report.html
     """
-    from elfmesh.cli.local.run import log_paths
+    from elfmesh.cli.local.log_options import log_paths
     from elfmesh.ingest.parsers import StreamFormat
     from elfmesh.local.log_report import report
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import rows_output_option
+from elfmesh.cli.local.log_options import EXAMPLE, all_paths, log_options, option_of, settings_of
 from elfmesh.cli.local.progress_bar import ProgressBar
 from elfmesh.cli.local.run_summary import refuse_unused, summarise
-from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
+from elfmesh.errors import QueryError, RuntimeFailure, UsageError
 from elfmesh.lazy import loading
 from elfmesh.local.text_input import read_text
 
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from elfmesh.local.parquet_file import ParquetRows
     from elfmesh.ql import Statement
 
-MEMORY_BYTES_MIN = 4_000_000
 NO_QUERY = "no query"
-YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
-EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
 
 
 @click.command("run", short_help="Run a query over log files in one process, without a network.")
@@ -44,65 +42,8 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
 @click.option(
     "-f", "--file", "job_file", metavar="FILE", help="Read QUERY from FILE; - reads standard input."
 )
-@click.option(
-    "--format",
-    "log_format",
-    default="auto",
-    show_default=True,
-    metavar="FORMAT",
-    help="Log format: auto, json, combined, syslog, logfmt, csv[:a,b,c], regex:PATTERN, grok:PATTERN, ...",
-)
-@click.option(
-    "--multiline",
-    default="",
-    metavar="RULE",
-    help="Rule that joins lines to records: start:PATTERN, continue:PATTERN, indent, timestamp or trace.",
-)
-@click.option(
-    "--timezone",
-    default="UTC",
-    show_default=True,
-    metavar="ZONE",
-    help="Time zone for timestamps that do not specify one.",
-)
-@click.option("--year", type=int, metavar="YEAR", help=YEAR_HELP)
-@click.option("--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="Grok pattern; repeatable.")
 @rows_output_option
-@click.option(
-    "--memory",
-    default="16 MB",
-    show_default=True,
-    metavar="SIZE",
-    help="Memory for aggregates; larger state is spilled to temporary files.",
-)
-@click.option(
-    "--stream",
-    "streams",
-    multiple=True,
-    metavar="NAME=PATH[,format=F]",
-    help=(
-        "Log files of a stream that the query names; repeatable. It replaces the LOG arguments. "
-        "Write \\, for a comma of PATH."
-    ),
-)
-@click.option(
-    "--lookup",
-    "lookups",
-    multiple=True,
-    metavar="NAME=PATH[,format=F]",
-    help="Table that the query joins as lookup.NAME; repeatable.",
-)
-@click.option(
-    "--python",
-    is_flag=True,
-    help="Run the Python functions of QUERY in a separate process. Only for queries that you trust.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads that parse; the rows do not depend on it. [default: one for each core, at most 8]",
-)
+@log_options
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
 @click.option(
     "--follow", is_flag=True, help="Continue to read the files at their end, until Ctrl-C; implies --live."
@@ -117,23 +58,14 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
 def run_command(
     arguments: tuple[str, ...],
     job_file: str | None,
-    log_format: str,
-    multiline: str,
-    timezone: str,
-    year: int | None,
-    patterns: tuple[str, ...],
     output: str,
     output_file: Path | None,
-    memory: str,
-    streams: tuple[str, ...],
-    lookups: tuple[str, ...],
-    python: bool,
-    threads: int | None,
     sample: int | None,
     follow: bool,
     live: bool,
     verbose: int,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Run QUERY over LOG files and print the rows of every interval.
 
@@ -153,25 +85,8 @@ def run_command(
         raise RuntimeFailure("standard output is closed", hint="Results go there.")
     text, source, logs = _inputs(arguments, job_file)
     try:
-        lines = {
-            "multiline": multiline,
-            "timezone": timezone,
-            "year": year,
-            "patterns": dict(map(_pattern, patterns)),
-        }
-        with loading():
-            options = {
-                "format": (log_format, lines),
-                "sample": sample,
-                "memory_bytes": _size(memory),
-                "streams": given_streams(streams, logs),
-                "lookups": given_lookups(lookups),
-                "python": python,
-                "threads": threads,
-                "live": live or follow,
-                "follow": follow,
-                "file": output_file,
-            }
+        options = settings_of(logs, given)
+        options |= {"sample": sample, "live": live or follow, "follow": follow, "file": output_file}
         _run_all(text, source, logs, output, options)
     except QueryError as error:
         from elfmesh.cli.common import with_caret
@@ -191,8 +106,7 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         statements = parse_many(text, source=source)
     for reason in fallback_reasons() if cli.verbosity >= 0 else ():
         click.echo(f"elf: {reason}", err=True)
-    named = options["streams"].values()
-    paths = [path for found, _ in named for path in found] if named else log_paths(logs)
+    paths = all_paths(options["streams"], logs)
     if len(statements) > 1 and "-" in paths:
         raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
     if options["follow"]:
@@ -206,7 +120,7 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
             if number and output not in ("json", "jsonl"):
                 click.echo()
             with contextlib.ExitStack() as after:
-                _run_one(statement, paths, output, {**options, "jobs": jobs, "file": file}, after)
+                run_one(statement, paths, output, {**options, "jobs": jobs, "file": file}, after)
 
 
 @contextlib.contextmanager
@@ -221,48 +135,6 @@ def whole_answer(path: Path | None) -> Iterator[ParquetRows | None]:
         yield rows
 
 
-@contextlib.contextmanager
-def option_of(name: str) -> Iterator[None]:
-    """Convert a configuration error to a usage error of an option."""
-    try:
-        yield
-    except ConfigError as error:
-        raise UsageError(f"{name}: {error}") from None
-
-
-def _pattern(text: str) -> tuple[str, str]:
-    name, equals, pattern = text.partition("=")
-    if not equals or not name or not pattern:
-        raise UsageError(f"--pattern: {text!r} is not NAME=REGEX", hint=r"As in --pattern ID=[A-Z]{3}\d+")
-    return name, pattern
-
-
-def _size(text: str) -> int:
-    from elfmesh.units import parse_size
-
-    with option_of("--memory"):
-        size = parse_size(text)
-    if size < MEMORY_BYTES_MIN:
-        raise UsageError(f"--memory: {text} is less than {MEMORY_BYTES_MIN // 10**6} MB")
-    return size
-
-
-def given_streams(given: Sequence[str], logs: Sequence[str]) -> Mapping[str, Any]:
-    from elfmesh.local.named_logs import read_streams
-
-    if given and logs:
-        raise UsageError("--stream and LOG exclude each other", hint="Name every log with --stream.")
-    with option_of("--stream"):
-        return read_streams(given, log_paths)
-
-
-def given_lookups(given: Sequence[str]) -> Any:
-    from elfmesh.local.named_logs import read_lookups
-
-    with option_of("--lookup"):
-        return read_lookups(given)
-
-
 def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, list[str]]:
     if job_file is None:
         if not arguments:
@@ -271,26 +143,7 @@ def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, l
     return *read_text(job_file), list(arguments)
 
 
-def log_paths(logs: Sequence[str]) -> list[str]:
-    """Return the paths of the logs with patterns expanded. Refuses unreadable files at once."""
-    import glob
-
-    from elfmesh.ingest.sources.blocks import check_readable
-
-    if not logs:
-        if sys.stdin is not None and sys.stdin.isatty():
-            raise UsageError("no logs", hint=f"Give log files, or pipe one in: {EXAMPLE}")
-        return ["-"]
-    paths: list[str] = []
-    for log in logs:
-        expanded = sorted(glob.glob(log)) if glob.has_magic(log) and not Path(log).exists() else []  # noqa: PTH207 - Path.glob takes no absolute pattern
-        paths += expanded or [log]
-    for path in paths:
-        check_readable(path)
-    return paths
-
-
-def _run_one(
+def run_one(
     statement: Statement,
     paths: Sequence[str],
     output: str,

@@ -15,7 +15,7 @@ from rich.console import Console
 from elfmesh.cli.entry import run
 from elfmesh.cli.jobs.chart import LEVELS, Chart, bars_of, line_of, number_column
 from elfmesh.errors import DataError
-from tests.cli.jobs.test_top import Terminal
+from tests.cli.terminal import Terminal
 from tests.patience import PATIENCE_S
 
 

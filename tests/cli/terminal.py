@@ -1,0 +1,57 @@
+"""A command in a pseudo-terminal, as a user at a keyboard has it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+
+from tests.patience import PATIENCE_S
+
+
+class Terminal:
+    """`elf` in a pseudo-terminal of some size, and all it wrote."""
+
+    def __init__(self, *arguments: str, rows: int = 24, columns: int = 120) -> None:
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm", COLUMNS="", LINES="")
+            os.environ.pop("COLUMNS")
+            os.environ.pop("LINES")
+            os.execv(sys.executable, [sys.executable, "-m", "elfmesh.agent", *arguments])
+        self.resize(rows, columns)
+        self.text = ""
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, key: str) -> None:
+        self.text = ""
+        os.write(self.descriptor, key.encode())
+
+    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> str:
+        deadline = time.monotonic() + timeout_s
+        while not re.search(pattern, self.text, re.DOTALL):
+            assert time.monotonic() < deadline, f"no {pattern!r} in {self.text[-3000:]!r}"
+            if select.select([self.descriptor], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self.descriptor, 65536).decode("utf-8", "replace")
+                except OSError:  # the other side has ended
+                    break
+        return self.text
+
+    def end(self) -> int:
+        while True:
+            try:
+                if not os.read(self.descriptor, 65536):
+                    break
+            except OSError:
+                break
+        os.close(self.descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
