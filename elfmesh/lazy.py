@@ -51,7 +51,8 @@ def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: its `__name__`.
-        where: by module, without the package, the names that come from it, with spaces between.
+        where: by module, without the package, the names that come from it, with spaces between. A name that
+            is that of its module stands for the module.
 
     Raises:
         AttributeError: from the function that is returned, for another name.
@@ -61,7 +62,8 @@ def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        module = importlib.import_module(f"{package}.{modules[name]}")
+        value = module if modules[name].endswith(f".{name}") else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

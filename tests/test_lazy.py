@@ -21,6 +21,9 @@ def test_a_lazy_module_is_loaded_by_its_first_use() -> None:
         _ = module.nothing
     get = lazy.lazy_names("elfmesh", {"units": "parse_size parse_duration"})
     assert get("parse_size") is parse_size
+    assert lazy.lazy_names("elfmesh", {"api.coordination": "coordination"})("coordination").__name__ == (
+        "elfmesh.api.coordination"
+    )
     with pytest.raises(AttributeError, match="no attribute 'other'"):
         get("other")
 

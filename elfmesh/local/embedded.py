@@ -31,8 +31,6 @@ from elfmesh.control.jobs.records import (
     PARSE_ERROR,
     ResultRecord,
     counts_dict,
-    encode_json,
-    to_json,
 )
 from elfmesh.errors import UsageError
 from elfmesh.ingest.interval_result import IntervalResult
@@ -90,6 +88,7 @@ class LogRun(LogInput):
         follow: the files are read on at their end, also across rotation, until it is set; None: to their end.
         threads: number of threads that parse; the result does not depend on it. None: one for each core. A
             further thread then aggregates. With 1, one thread does everything.
+        tables: tables of streams that have no logs, by name.
 
     Raises:
         ConfigError: the format is unknown.
@@ -115,6 +114,7 @@ class LogRun(LogInput):
         on_window: Callable[[IntervalResult], None] | None = None,
         follow: threading.Event | None = None,
         threads: int | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         if statement.functions and functions is None:
             raise UsageError(
@@ -130,7 +130,8 @@ class LogRun(LogInput):
         jobs = jobs or JobRows()
         if isinstance(format, str):
             format = StreamFormat(format, host=socket.gethostname())
-        logs = logs_of(statement, jobs.check(statement), streams or {}, (paths, format))
+        tables = tables or {}
+        logs = logs_of(statement, {*jobs.check(statement), *tables}, streams or {}, (paths, format))
         super().__init__(
             statement,
             logs,
@@ -141,6 +142,7 @@ class LogRun(LogInput):
             follow=follow,
             eager=on_window is not None,
             threads=threads or default_threads(),
+            tables=tables,
         )
 
     @property
@@ -325,43 +327,6 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
 
 
 def answers(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
-    """Return the answers of `run` with the records of the intervals. Raises as `run`."""
+    """Return the intervals of a query over logs. Raises as `LogRun.results`."""
     logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
     return LogRun(parse(text), logs, format=format).answers()
-
-
-METADATA = b"elf"
-"""Key of the record in the metadata of a table."""
-
-
-def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.Table]:
-    """Run one query over some logs.
-
-    Args:
-        text: ELF-QL; any name after FROM refers to the given logs.
-        paths: files, plain or compressed.
-        format: as in `elf run --format`.
-
-    Returns:
-        One table per interval, in order, and one table for a query without a window. The record that
-        `elf run -o json` prints beside the rows is in `table.schema.metadata[b"elf"]`, as JSON.
-
-    Raises:
-        QueryError: the query is wrong, or a column is unknown.
-        DataError: the input is damaged or has another format.
-        RuntimeFailure: a file is missing or unreadable.
-
-    Example:
-        >>> import elfmesh
-        >>> query = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY product"
-        >>> [table.to_pylist() for table in elfmesh.run(query, "clicks.ndjson")]
-        [[{'product': 'lamp', 'n': 3}]]
-    """
-    return [_with_metadata(each) for each in answers(text, paths, format)]
-
-
-def _with_metadata(answer: IntervalResult) -> pa.Table:
-    reported = to_json(answer.record, pa.table({}))
-    del reported["rows"]
-    table = answer.table
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: encode_json(reported)})

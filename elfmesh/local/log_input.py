@@ -7,6 +7,7 @@ and a query must not use others.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ from elfmesh.local.named_logs import Logs
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
 from elfmesh.local.side_by_side import side_by_side
+from elfmesh.local.table_rows import table_blocks, with_columns
 from elfmesh.ql import Query, Statement, declare, expand
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
@@ -48,7 +50,7 @@ BARE_CSV = "A csv file without a header needs names for its columns: --format cs
 
 
 class LogInput:
-    """Input of a statement: the results that it reads (`jobs`), then all logs.
+    """Input of a statement: the results that it reads (`jobs`), its tables, then all logs.
 
     `sample` limits the number of records. The columns of `*` are added to `statement` when they are known.
     `stats` describes the input read so far. With `follow`, the files are read on at their end, also across
@@ -67,13 +69,16 @@ class LogInput:
         follow: threading.Event | None = None,
         eager: bool = False,
         threads: int = 1,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
         columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
-        self.statement = declare(statement, columns)
+        tables = tables or {}
+        columns |= {name: tuple(table.column_names) for name, table in tables.items()}
+        self.statement = with_columns(declare(statement, columns), tables)
         self.stats = RunStats()
         self._logs = logs
-        self._jobs = jobs
+        self._jobs, self._tables = jobs, tables
         self._left = sample
         self._stdin = stdin
         self._on_bytes = on_bytes
@@ -105,7 +110,8 @@ class LogInput:
 
     def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
         """Yield each parsed block, and the number of bytes read from the files so far."""
-        for parsed, block in self._jobs.blocks(self.statement):
+        known = (self._jobs.blocks(self.statement), table_blocks(self.statement, self._tables))
+        for parsed, block in itertools.chain(*known):
             yield parsed, block, 0
         with contextlib.closing(self._turns()) as turns, contextlib.closing(self._rows_of(turns)) as rows:
             for turn, parsed in rows:

@@ -281,6 +281,20 @@ def test_completion_scripts_are_printed(shell: str) -> None:
     assert "_ELF_COMPLETE" in done.stdout
 
 
+def test_help_and_tab_show_the_api_and_the_import_loads_nothing() -> None:
+    code = (
+        "import sys, elfmesh; names = dir(elfmesh)\n"
+        "heavy = {'pyarrow', 'numpy', 'sqlglot', 'pandas', 'asyncio', 'http'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert set(elfmesh.__all__) <= set(names)\n"
+        "import pydoc; text = pydoc.plain(pydoc.render_doc(elfmesh))\n"
+        "for name in set(elfmesh.__all__) - {'coordination'}: assert name in text, name\n"
+        "assert 'a client of the agent at' in text\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_public_functions_are_found_lazily() -> None:
     code = "import sys, elfmesh; assert 'pyarrow' not in sys.modules; elfmesh.run; elfmesh.connect"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,6 +17,7 @@ import aiohttp
 
 from elfmesh.api.client.client import REVISION, TIMEOUT_S, Client
 from elfmesh.api.client.client_base import api_name, error_from, job_path, parse_json, request_of, unreachable
+from elfmesh.api.client.result_interval import ResultInterval
 from elfmesh.api.client.unix_socket import HOST, PREFIX, socket_path
 from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.api.line_parts import OPEN_STATES, whole
@@ -121,6 +122,11 @@ class AsyncClient:
                 yield interval
             if not follow and (not page or page[-1]["state"] in OPEN_STATES):
                 return
+
+    async def intervals(self, job: str, **options: Any) -> AsyncIterator[ResultInterval]:
+        """Yield the records of `results` as objects with typed fields. The options are those of `results`."""
+        async for record in self.results(job, **options):
+            yield ResultInterval.of(record)
 
     async def page(
         self,

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from elfmesh.api.client.client_base import job_path, request_of
 from elfmesh.api.client.connection import ClientConnection
+from elfmesh.api.client.result_interval import ResultInterval
 from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.api.line_parts import OPEN_STATES, Parts, ends, place_of, whole
 from elfmesh.errors import Unreachable, UsageError
@@ -297,6 +298,10 @@ class Client:
         """
         lines = self.lines(job, follow=follow, start=start, limit=limit, state=state, rows=rows)
         yield from whole(map(json.loads, lines))
+
+    def intervals(self, job: str, **options: Any) -> Iterator[ResultInterval]:
+        """Yield the records of `results` as objects with typed fields. The options are those of `results`."""
+        return map(ResultInterval.of, self.results(job, **options))
 
     def lines(
         self,

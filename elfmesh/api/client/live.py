@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
+from elfmesh.api.client.result_interval import html_of
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable
@@ -64,6 +65,13 @@ class LiveAnswer:
         table: the rows.
         of: for each job, the record from which the rows come, as `elf results -o json` prints it without
             rows.
+
+    Example:
+        >>> client = elfmesh.connect("127.0.0.1:7401")
+        >>> query = "SELECT product, COUNT(*) AS n FROM clicks GROUP BY TUMBLE(ts, INTERVAL '1' DAY), product"
+        >>> applied = client.apply(f"CREATE JOB shop.answered AS {query}")
+        >>> client.query("SELECT product, n FROM shop.answered", wait_s=60).to_arrow().to_pylist()
+        [{'product': 'lamp', 'n': 3}]
     """
 
     table: pa.Table
@@ -76,6 +84,18 @@ class LiveAnswer:
 
     def __getitem__(self, column: str | int) -> pa.ChunkedArray:
         return self.table[column]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as a pyarrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+    def _repr_html_(self) -> str:
+        heads = (f"{each['job']}: interval {each['interval']['index']}" for each in self.of)
+        return html_of(", ".join(heads), self.table)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)

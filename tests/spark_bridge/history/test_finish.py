@@ -12,7 +12,7 @@ import pytest
 
 from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.errors import DataError, QueryError
-from elfmesh.local.embedded import run
+from elfmesh.local.python_run import run
 from elfmesh.ql import parse
 from elfmesh.spark_bridge.history.finish import answer, finish
 from elfmesh.spark_bridge.history.inputs import given_inputs, pieces_of

@@ -1,0 +1,95 @@
+"""Tables of a Python program as streams of a query: pyarrow tables, and data frames that convert to them.
+
+A table is read in blocks, with the types of its columns, as the results of a job are. A struct that a
+query selects as a whole is JSON text, as an object in a log is. The records have no `_raw` and no `_host`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.control.jobs.records import encode_json, rows_to_json
+from elfmesh.errors import UsageError
+from elfmesh.ingest.parsers import Parsed
+from elfmesh.ingest.sources.blocks import Block
+from elfmesh.ql import Query, Statement, expand
+from elfmesh.ql.functions.compiler import read_column
+
+IMPLICIT = ("_raw", "_source", "_host")
+BLOCK_ROWS = 65_536
+FRAMES = ("__arrow_c_stream__", "__dataframe__")
+"""Methods by which a data frame is recognised."""
+
+
+def is_table(value: object) -> bool:
+    """Return whether a value is a table, a record batch, a reader of batches or a data frame."""
+    return isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or any(
+        hasattr(value, name) for name in FRAMES
+    )
+
+
+def table_of(value: Any) -> pa.Table:
+    """Return a table or a data frame as a pyarrow table, with nested columns as they are.
+
+    Raises:
+        UsageError: it has no table of Arrow.
+    """
+    if isinstance(value, pa.RecordBatch):
+        return pa.Table.from_batches([value])
+    if isinstance(value, pa.RecordBatchReader):
+        return value.read_all()
+    try:
+        return value if isinstance(value, pa.Table) else pa.table(value)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UsageError(f"{type(value).__name__} is no table of Arrow: {error}") from None
+
+
+def with_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> Statement:
+    """Check the columns that a statement reads of tables, and return it with those of `*`.
+
+    Raises:
+        QueryError: a table has no such column.
+    """
+    for stream in statement.streams:
+        if stream in tables:
+            if statement.star:
+                statement = expand(statement, tables[stream].column_names, stream)
+            Query(statement).check_schema(tables[stream].schema, stream)
+    return statement
+
+
+def table_blocks(statement: Statement, tables: Mapping[str, pa.Table]) -> Iterator[tuple[Parsed, Block]]:
+    """Yield the rows of the tables that a statement reads, in blocks."""
+    for stream in statement.streams:
+        if stream not in tables:
+            continue
+        wanted = statement.fields_of(stream)
+        for batch in tables[stream].to_batches(max_chunksize=BLOCK_ROWS):
+            arrays = {name: _column(batch, name, stream) for name in wanted}
+            yield Parsed(arrays, batch.num_rows, batch.num_rows, 0, []), Block(b"", stream, stream=stream)
+
+
+def _column(batch: pa.RecordBatch, path: str, stream: str) -> pa.Array:
+    """Return a column, or a field of a struct; null for a field that the struct lacks."""
+    if path in batch.schema.names:
+        return _read(batch.column(path))
+    if path in IMPLICIT:
+        return pa.repeat(pa.scalar(stream if path == "_source" else None, pa.string()), batch.num_rows)
+    name, _, rest = path.partition(".")
+    found: Any = batch.column(name) if name in batch.schema.names else None
+    while rest and found is not None and pa.types.is_struct(found.type):
+        name, _, rest = rest.partition(".")
+        at = found.type.get_field_index(name)
+        found = found.flatten()[at] if at >= 0 else None
+    return pa.nulls(batch.num_rows) if found is None or rest else _read(found)
+
+
+def _read(column: pa.Array) -> pa.Array:
+    """Return a column with its ELF-QL type; a struct as JSON text, as the format json reads an object."""
+    if not pa.types.is_struct(column.type):
+        return read_column(column)
+    values = (row["w"] for row in rows_to_json(pa.table({"w": column})))
+    return pa.array([None if value is None else encode_json(value).decode() for value in values], pa.string())
