@@ -1,6 +1,7 @@
 """`python -m tests.sim.swarm --seed N`: one seed with a readable trace; `--soak N`: many, in parallel.
 
-`--seed N --keep NAME` keeps the scenario of a seed under a name, `--kept NAME` replays it.
+`--seed N --keep NAME` keeps the scenario of a seed under a name, `--kept NAME` replays it. `--schedules N`
+runs N workloads, each under several schedules, and compares their clean records.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.sim.swarm.measure import SEEDS_MAX, measure
 from tests.sim.swarm.regressions import keep
 from tests.sim.swarm.regressions import scenario as found
 from tests.sim.swarm.run import check, run
+from tests.sim.swarm.schedules import explored
 from tests.sim.swarm.soak import quiet, soak
 
 
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("--ablate", help="without this safeguard")
     parser.add_argument("--quiet", action="store_true", help="no trace")
     parser.add_argument("--soak", type=int, metavar="N", help="run the seeds from --first on, in parallel")
+    parser.add_argument("--schedules", type=int, metavar="N", help="explore N workloads, each under several")
     parser.add_argument("--ablations", nargs="*", metavar="NAME", help="how many seeds each safeguard costs")
     parser.add_argument("--most", type=int, default=SEEDS_MAX, help="no seed above, per safeguard")
     parser.add_argument("--cpu-s", type=float, default=600.0, help="processor time per safeguard")
@@ -44,6 +47,9 @@ def main() -> int:
         options.journal.parent.mkdir(parents=True, exist_ok=True)
         seeds = range(options.first, options.first + options.soak)
         return min(1, soak(seeds, options.journal, options.processes))
+    if options.schedules is not None:
+        quiet()
+        return explored(range(options.first, options.first + options.schedules))
     if options.ablations is not None:
         options.ablation_journal.parent.mkdir(parents=True, exist_ok=True)
         measure(options.ablation_journal, options.ablations or REGISTRY, options.most, options.cpu_s)

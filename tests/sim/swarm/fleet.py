@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from elfmesh.agent.runtime.core import codec
@@ -27,6 +28,9 @@ from tests.sim.swarm.scenario import RECOVERY, Job, Scenario
 from tests.sim.world.wall import EPOCH_US
 
 WRITE_EVERY_S = 0.25
+WRITE_FROM_S = 30.0
+"""When web servers with a seed of their own begin: each fleet has been formed by then."""
+
 FOLLOW_S_MIN, FOLLOWS_PER_INTERVAL = 2.0, 5
 HOSTS_MAX = 10
 READ_S_MAX = 60.0
@@ -55,7 +59,7 @@ class Swarm:
         self.pausing: set[str] = set()
         """Jobs that were asked to pause, and no agent has said that they do: they may still."""
         self.founders: dict[Incarnation, tuple[str, ...]] = {}
-        self.faults = self.updates = 0
+        self.faults = self.updates = self.written_until_us = 0
         self._silent_until: dict[int, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._watching: list[asyncio.Task[None]] = []
@@ -178,11 +182,20 @@ class Swarm:
         return max(found, default=(0, ""))[1]
 
     async def _write(self) -> None:
-        """The web servers; they write whether or not an agent runs."""
-        rng, traffic = self.rng, self.scenario.traffic
+        """The web servers; they write whether or not an agent runs.
+
+        With a seed of their own, what they write does not depend on anything else, and its time is exact.
+        """
+        rng, traffic, tick = self.rng, self.scenario.traffic, round(WRITE_FROM_S / WRITE_EVERY_S)
+        if self.scenario.traffic_seed is not None:
+            rng = random.Random(f"traffic/{self.scenario.traffic_seed}")
+            await asyncio.sleep(WRITE_FROM_S - asyncio.get_running_loop().time())
         while True:
-            now = asyncio.get_running_loop().time()
+            now, tick = asyncio.get_running_loop().time(), tick + 1
             for host in self.hosts:
+                if self.scenario.traffic_seed is not None:
+                    now = tick * WRITE_EVERY_S
+                    host.server.wall_us = partial(int, EPOCH_US + round(now * 1e6))
                 if self._silent_until.get(host.number, 0.0) > now:
                     continue
                 host.server.finish()
@@ -302,6 +315,9 @@ class Swarm:
         """The web servers write no more, and no client changes anything."""
         for task in (self._tasks[0], *self._tasks[2:]):
             task.cancel()
+        self.written_until_us = EPOCH_US + int(asyncio.get_running_loop().time() * 1e6)
+        for host in self.hosts:
+            host.server.wall_us = host.clock.us
 
     async def results(self, key: Incarnation) -> Published:
         """All results of a job, as any agent tells them."""

@@ -117,6 +117,10 @@ class SimExecutor:
         pass
 
 
+def _of_traffic(scenario: Scenario) -> int:
+    return scenario.seed if scenario.traffic_seed is None else scenario.traffic_seed
+
+
 @dataclass
 class Surroundings:
     """What all hosts share."""
@@ -174,7 +178,7 @@ class Host:
             around.system,
             f"/{self.folder}/log/access.log",
             number,
-            random.Random(f"server/{scenario.seed}/{number}"),
+            random.Random(f"server/{_of_traffic(scenario)}/{number}"),
             scenario.traffic,
             max(job.lateness_s for job in scenario.jobs) * 1_000_000,
             self.clock.us,

@@ -82,6 +82,8 @@ async def _run(
         crowded=crowd,
         lost=swarm.lost,
         silent=settling.silent,
+        written=tuple(tuple(host.server.ledger) for host in swarm.hosts),
+        written_until_us=swarm.written_until_us,
         trace=swarm.network.trace,
         seconds=now,
         faults=nemesis.count,

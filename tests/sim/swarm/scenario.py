@@ -164,6 +164,7 @@ class Scenario:
         clients: who change a job of their own all the time, and read it.
         read_bytes: how much of a log is read at once; None: as much as agents do, here all there is.
         page_bytes: of rows that travel with their record, and of a page of more; None: as agents do.
+        traffic_seed: of what the web servers write, which then begins at a fixed time; None: the seed's.
     """
 
     seed: int
@@ -188,6 +189,7 @@ class Scenario:
     clients: int = 0
     changing: bool = False
     page_bytes: int | None = None
+    traffic_seed: int | None = None
 
     def has(self, *kinds: str) -> bool:
         return any(kind in self.faults for kind in kinds)

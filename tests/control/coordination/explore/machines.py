@@ -130,13 +130,13 @@ def _late(state: dict[str, Any], record: Record) -> list[Record]:
 STATE_ONLY = ("state", "right", "log")
 """Outputs of paths that write a state and emit nothing: what differs there is the state."""
 
-_ALL = {name: name for name in ("id", "campaign", "v")}
-_COUNTED = {"id": "id", "campaign": "campaign", "v": "counted(v)"}
+_ALL = {name: name for name in ("id", "campaign", "v", "w")}
+_COUNTED = {"id": "id", "campaign": "campaign", "v": "counted(v)", "w": "w"}
 
 MACHINES = (
     Machine("late", (path("x", "out", "OW", lineage=_ALL),), {"x": _late}),
     Machine("map", (path("x", "out", "CR", lineage=_ALL),), {"x": _same}),
-    Machine("drop", (path("x", "out", "CR", lineage={"id": "id", "v": "v"}),), {"x": _drop}),
+    Machine("drop", (path("x", "out", "CR", lineage={"id": "id", "v": "v", "w": "w"}),), {"x": _drop}),
     Machine(
         "overwrite", (path("x", "out", "CR", lineage={**_ALL, "campaign": "parity(v)"}),), {"x": _overwrite}
     ),
@@ -156,3 +156,16 @@ MACHINES = (
     "CW"), path("y", "out", "OR", ["id"], lineage=_ALL)), {"x": _click("id"), "y": _absent}, ), Machine(
     "union", (path("x", "out", "CR", lineage=_ALL), path("y", "out", "CR", lineage=_ALL)), {"x": _same, "y":
     _same}, ), )  # fmt: skip
+
+WINDOWED = (
+    Machine("map", (path("x", "out", "CR", lineage=_ALL),), {"x": _same}),
+    Machine(
+        "tally by window", (path("x", "out", "OW", ["window(w)"], lineage=_COUNTED),), {"x": _tally("w")}
+    ),
+    Machine(
+        "count and read by window",
+        (path("x", "state", "CW"), path("y", "out", "OR", ["id", "window(w)"], lineage=_COUNTED)),
+        {"x": _click("id", "w"), "y": _count("id", "w")},
+    ),
+)
+"""Machines whose partitions end by a watermark."""

@@ -8,13 +8,21 @@ anomaly.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
+from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.labels import Severity
 from elfmesh.control.coordination.rules import SOUND
-from tests.control.coordination.explore.machines import MACHINES
-from tests.control.coordination.explore.worlds import explore, precision, random_world
+from tests.control.coordination.explore.machines import MACHINES, WINDOWED, Machine
+from tests.control.coordination.explore.worlds import (
+    KEYS,
+    WATERMARK,
+    explore,
+    precision,
+    random_world,
+)
 from tests.exhaustive import few
 
 SEEDS = 300
@@ -45,6 +53,22 @@ def test_a_missing_rule_is_noticed(rule: str) -> None:
     seed = next((seed for seed in range(BUDGET) if unsound(seed, rule)), None)
     assert seed is not None
     assert unsound(seed, rule) == unsound(seed, rule), "the seed of a failure replays exactly"
+
+
+@pytest.mark.parametrize(
+    ("rule", "machines", "keys"), [("S6", WINDOWED, ("", WATERMARK, WATERMARK)), ("S9", MACHINES, KEYS)]
+)
+def test_without_a_rule_that_lowers_labels_they_are_above_all_that_is_seen(
+    rule: str, machines: Sequence[Machine], keys: Sequence[str]
+) -> None:
+    missed = 0
+    for seed in range(SEEDS):
+        world = random_world(random.Random(seed), machines, keys)
+        coarse = analyse(world.graph, SOUND.without(rule))
+        for each in explore(world, SCHEDULES, seed):
+            assert not each.is_unsound
+            missed += coarse.labels["out", *each.interface].severity > each.label
+    assert missed
 
 
 def test_labels_above_async_are_seen() -> None:

@@ -24,7 +24,15 @@ from typing import Any
 from elfmesh.control.coordination.analysis import analyse, dependencies, replicated_components
 from elfmesh.control.coordination.attributes import Seal
 from elfmesh.control.coordination.derivation import Analysis
-from elfmesh.control.coordination.graph import AnnotatedPath, Component, DataStream, Determines, Graph, Port
+from elfmesh.control.coordination.graph import (
+    AnnotatedPath,
+    Component,
+    DataStream,
+    Determines,
+    Graph,
+    Port,
+    SealedOn,
+)
 from elfmesh.control.coordination.labels import Severity, StreamLabel
 from elfmesh.control.coordination.rules import SOUND, RuleSet, is_compatible
 from tests.control.coordination.explore.machines import MACHINES, STATE_ONLY, Machine, Record, canonical
@@ -46,7 +54,13 @@ class World:
     records: dict[str, list[Record]]
 
 
-def random_world(rng: random.Random, choice: Sequence[Machine] = MACHINES) -> World:
+KEYS, WATERMARK = ("", "id", "campaign", "campaign"), "order(w)"
+"""On what a source may be sealed; windows of the time `w` are its values."""
+
+
+def random_world(
+    rng: random.Random, choice: Sequence[Machine] = MACHINES, keys: Sequence[str] = KEYS
+) -> World:
     components, streams, machines, records = [], [], {}, {}
     depends = rng.random() < 0.4
     free: list[Port] = []
@@ -61,8 +75,9 @@ def random_world(rng: random.Random, choice: Sequence[Machine] = MACHINES) -> Wo
                 if free and rng.random() < 0.75:
                     streams.append(DataStream(label, rng.choice(free), (name, each.source)))
                     continue
-                key = rng.choice(("", "id", "campaign", "campaign"))
+                key = rng.choice(keys)
                 once, seals = rng.random() < 0.9, sealed(key) if key else ()
+                seals = (SealedOn(frozenset("w"), ordered=True),) if key == WATERMARK else seals
                 streams.append(DataStream(label, None, (name, each.source), seals, once=once, order=order))
                 records[label] = [_record(rng, number, depends) for number in range(rng.randint(2, 4))]
         free += [(name, each.target) for each in machine.paths if each.target not in STATE_ONLY]
@@ -82,7 +97,8 @@ def _busier(world: World, rng: random.Random) -> World:
 
 def _record(rng: random.Random, number: int, depends: bool, keys: int = 3) -> Record:
     key = rng.randrange(keys)
-    return {"id": key, "campaign": key % 2 if depends else rng.randint(0, 1), "v": 10 + number}
+    campaign = key % 2 if depends else rng.randint(0, 1)
+    return {"id": key, "campaign": campaign, "v": 10 + number, "w": number % 2}
 
 
 @dataclass
@@ -256,7 +272,8 @@ class Run:
             if source == path.source and column not in record:
                 return not ends  # a punctuation of a column that is gone could mean any record
             value = record.get(column)
-            if column not in set().union(*path.annotation.gates):  # the gate determines it: see _record
+            gate = set().union(*path.annotation.gates)
+            if not gate & {column, f"window({column})"}:  # the gate determines it: see _record
                 value = record.get("id", 0) % 2 if source != path.source else value
             if value not in ends:
                 return True
@@ -335,10 +352,7 @@ def explore(world: World, schedules: int, seed: int, rules: RuleSet = SOUND) -> 
             for component in world.graph.components:
                 for target in dict.fromkeys(path.target for path in component.paths):
                     _compare(run, (component.name, target), worst, first)
-    return [
-        Witness(port, seen, analysis.labels["out", *port].severity)
-        for port, seen in worst.items()
-    ]  # fmt: skip
+    return [Witness(port, seen, analysis.labels["out", *port].severity) for port, seen in worst.items()]
 
 
 def _compare(run: Run, port: Port, worst: dict[Port, Severity], first: dict[Port, Any]) -> None:

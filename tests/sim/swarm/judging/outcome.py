@@ -9,6 +9,7 @@ from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_jso
 from tests.sim.swarm.judging.history import Appended, History, Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
 from tests.sim.swarm.scenario import Scenario
+from tests.sim.swarm.workload import Written
 
 Published = dict[int, tuple[ResultRecord, bytes]]
 
@@ -36,6 +37,8 @@ class Outcome:
         crowded: jobs whose voters could be in more racks.
         lost: jobs whose register has lost its majority for good, and how.
         silent: what was asked after the faults and not answered, of jobs that are not lost.
+        written: what the web server of each host has written.
+        written_until_us: when the web servers fell silent; what they write later is written to settle.
     """
 
     scenario: Scenario
@@ -55,6 +58,8 @@ class Outcome:
     crowded: list[str] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
+    written: tuple[tuple[Written, ...], ...] = ()
+    written_until_us: int = 0
     trace: str = ""
     seconds: float = 0.0
     faults: int = 0
