@@ -28,6 +28,7 @@ NAMES = (
     "tls",
     "host",
     "planners",
+    "coordination",
     "startup",
     "threads",
 )

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from elfmesh.errors import RuntimeFailure
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -88,6 +90,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The value below which `share` (0..1) of the values lie; nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def checked(same: bool, what: str) -> None:
+    """Fail the run unless both sides of a comparison are the same."""
+    if not same:
+        raise RuntimeFailure(what)
 
 
 def report(benchmark: str, figures: list[Figure]) -> Report:

@@ -27,6 +27,7 @@ QUICK = {
     "tls": "connections",
     "host": "idle",
     "planners": "skew",
+    "coordination": "seals",
     "startup": "commands",
     "threads": "clicks",
 }

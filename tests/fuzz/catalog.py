@@ -20,6 +20,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "configurations": ("text_targets", "configurations", ()),
     "settings": ("text_targets", "settings", ()),
     "annotations": ("annotation_targets", "files", ()),
+    "programs": ("annotation_targets", "programs", ()),
     **{
         f"lines-{name}": ("line_targets", "lines", (name,))
         for name in (

@@ -9,6 +9,7 @@ Paper: Blazes IV-A (grey box).
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,9 @@ def read_programs(data: bytes, file: str) -> list[DeclaredProgram]:
     if len(data) > SOURCE_BYTES_MAX:
         raise DataError(f"more than {SOURCE_BYTES_MAX >> 10} KiB of Python", where=f"{file}:1")
     try:
-        tree = ast.parse(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its literals, to the terminal
+            tree = ast.parse(data)
     except SyntaxError as error:
         raise DataError(f"not Python: {error.msg}", where=f"{file}:{error.lineno or 1}") from None
     except ValueError as error:  # a NUL

@@ -128,6 +128,11 @@ def test_hostile_files_are_refused_in_one_line_or_have_no_program(data: bytes) -
     assert refused.startswith("f.py:") or not refused
 
 
+def test_warnings_of_the_parser_are_not_shown(recwarn: pytest.WarningsRecorder) -> None:
+    assert read_programs(b"x = 1if 1else 2\ny = '\\d'", "f.py") == []
+    assert list(recwarn) == []
+
+
 def test_a_large_file_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(DataError, match="KiB of Python"):
         read_programs(b"#" * (SOURCE_BYTES_MAX + 1), "f.py")
