@@ -147,11 +147,11 @@ def _other_logs(outcomes: Sequence[Outcome], until_us: int) -> list[str]:
     """Return the hosts whose logs differ below a time: the schedules cannot be compared."""
     wrong = []
     for number, logs in enumerate(zip(*(each.written for each in outcomes), strict=True)):
-        said = {
+        found = {
             tuple((each.id, each.ts_us, each.key, each.value) for each in log if each.ts_us < until_us)
             for log in logs
         }
-        if len(said) > 1 or () in said:
+        if len(found) > 1 or () in found:
             wrong.append(f"the logs of host {number} differ between schedules")
     return wrong
 
