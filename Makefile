@@ -139,7 +139,7 @@ FORMATS ?= deb,rpm
 packages: wheel ## the deb and the rpm of that wheel, in dist/ (FORMATS=deb for one of them)
 	@$(BIN)/python deploy/packages/build.py --wheel dist/*.whl --out dist --formats $(FORMATS)
 
-LOCK_EXTRAS := signing,prometheus,sketches,uvloop,blazes
+LOCK_EXTRAS := signing,prometheus,sketches,uvloop,blazes,shell
 comma := ,
 
 lock: $(TOOLS)/.installed ## the newest versions that pyproject.toml allows, by hash, into deploy/release/*.lock

@@ -28,14 +28,14 @@ def reported() -> set[str]:
     return found
 
 
-def test_every_warning_and_error_of_an_agent_says_what_to_do() -> None:
+def test_every_warning_and_error_of_an_agent_has_a_documented_remedy() -> None:
     documented = set(re.findall(r"^\| `([^`]+)` \| [^|]{3,} \|$", TEXT, re.M))
     found = reported()
     assert len(found) > 20
     assert found - documented == set()
 
 
-def test_every_exit_code_says_what_to_do() -> None:
+def test_every_exit_code_has_a_documented_remedy() -> None:
     codes = {0} | {
         kind.exit_code
         for kind in vars(errors).values()

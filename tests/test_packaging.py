@@ -105,7 +105,9 @@ def test_one_wheel_serves_every_python_and_needs_no_compiler(source: Path, tmp_p
     assert outcome.stdout.strip() == "elfmesh.cbt.kernel.native|[0, 1, 0]|", outcome.stderr
 
 
-def test_without_a_compiler_numpy_takes_its_place_and_says_why(source: Path, tmp_path: Path) -> None:
+def test_without_a_compiler_numpy_takes_the_place_of_the_native_kernel_and_reports_why(
+    source: Path, tmp_path: Path
+) -> None:
     wheel = build(source, tmp_path / "wheels", CC="false", ELFMESH_REQUIRE_NATIVE="")
     assert not [name for name in names(wheel) if name.endswith(".so")]
     outcome = probe(wheel, tmp_path / "installed", ELF_KERNEL="")

@@ -23,7 +23,7 @@ def flips(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("with_sum", [json_with_sum, json_with_blank_sum])
-def test_a_json_object_with_a_flipped_bit_is_refused_or_says_the_same(
+def test_a_json_object_with_a_flipped_bit_is_refused_or_unchanged(
     with_sum: Callable[[bytes], bytes],
 ) -> None:
     data = with_sum(msgspec.json.encode(VALUE))
@@ -43,7 +43,7 @@ def test_a_sum_in_blanks_is_passed_over_by_every_reader_of_json() -> None:
     assert json.loads(data) == msgspec.json.decode(data) == VALUE
 
 
-def test_a_packed_map_with_a_flipped_bit_is_refused_or_says_the_same() -> None:
+def test_a_packed_map_with_a_flipped_bit_is_refused_or_unchanged() -> None:
     data = packed_with_sum(VALUE)
     assert msgspec.msgpack.decode(packed_checked(data)) | {"crc": 0} == {**VALUE, "crc": 0}
     refused = 0

@@ -47,6 +47,8 @@ EVERYWHERE = (
 )
 """Refused in names; all but the last three, which are ordinary verbs, in prose too."""
 VERBS = {"told", "heard", "said"}
+OF_TESTS = ("who", "whom", "nobody", "nobodys", "somebody", "say", "says", "tells", "hears")
+"""Refused in names of tests: their subject is the component that acts, and it reports, prints or sends."""
 OF_MODULES_AND_CLASSES = (
     "latest",
     "home",
@@ -136,11 +138,13 @@ def tokens_of(source: str) -> list[tokenize.TokenInfo]:
 
 
 def refused_names(tokens: list[tokenize.TokenInfo]) -> list[str]:
-    """Identifiers with a banned word; those of tests, which are sentences, as prose."""
     names = {token.string for token in tokens if token.type == tokenize.NAME} - set(FROZEN)
-    return sorted(
-        name for name in names if set(parts(name)) & set(EVERYWHERE) and not name.startswith("test_")
-    )
+    return sorted(name for name in names if set(parts(name)) & set(EVERYWHERE))
+
+
+def refused_tests(source: str) -> list[str]:
+    names = re.findall(r"(?m)^[ ]*(?:async )?def (test_\w+)\(", source)
+    return [name for name in names if set(parts(name)) & {*EVERYWHERE, *OF_TESTS}]
 
 
 def refused_prose(text: str) -> list[str]:
@@ -182,6 +186,13 @@ def test_no_name_and_no_sentence_uses_a_private_nickname() -> None:
     assert guilty == {}
 
 
+def test_names_of_tests_name_the_component_that_acts() -> None:
+    guilty = {
+        str(path.relative_to(ROOT)): found for path in CODE if (found := refused_tests(path.read_text()))
+    }
+    assert guilty == {}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_document_uses_a_private_nickname(path: Path) -> None:
     assert refused_prose(path.read_text()) == []
@@ -215,6 +226,10 @@ def test_what_is_refused_is_found() -> None:
         "_owed",
         "carrier",
         "told_apart",
+    ]
+    assert refused_tests("async def test_who_has_left() -> None:\ndef test_a_seat(") == [
+        "test_who_has_left",
+        "test_a_seat",
     ]
     assert refused_prose("It begins anew at its other seat.") == ["anew"]
     assert refused_prose("What it was told.") == []

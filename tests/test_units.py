@@ -18,7 +18,7 @@ def test_durations(text: str, us: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "30", "30 parsecs", "-1 s", "1 s and", "1e9 s"])
-def test_wrong_durations_say_how_to_write_one(text: str) -> None:
+def test_the_error_of_a_wrong_duration_shows_how_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a duration"):
         parse_duration_us(text)
 
@@ -36,6 +36,6 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-3 MB", "3 XB"])
-def test_wrong_sizes_say_how_to_write_one(text: str) -> None:
+def test_the_error_of_a_wrong_size_shows_how_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a size"):
         parse_size(text)

@@ -41,7 +41,7 @@ def test_every_aggregate_is_shown_with_its_law() -> None:
     assert law_of("top:50")["error"].startswith("up to 50 values")
 
 
-def test_windows_say_how_they_slide() -> None:
+def test_explain_shows_how_windows_slide() -> None:
     query = "SELECT sum(n), max(n) FROM log GROUP BY {}"
     assert kept(query.format("TUMBLE(ts, INTERVAL '5' SECOND)")) == {"sum": "one pane", "max": "one pane"}
     sessions = kept(query.format("SESSION(ts, INTERVAL '5' SECOND)"))

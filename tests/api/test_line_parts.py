@@ -60,7 +60,7 @@ def test_after_a_break_only_lines_that_were_not_had_are_new() -> None:
     assert [had.is_new(each) for each in sent] == [True, True, False, True, True, True, True]
 
 
-def test_a_line_says_where_it_belongs_and_whether_it_is_the_last() -> None:
+def test_a_line_holds_its_place_and_whether_it_is_the_last() -> None:
     assert place_of({"interval": {"index": "7"}}) == (7, 1, 1, False)
     assert ends({})
     assert not ends({"part": 1, "parts": 2})

@@ -91,7 +91,7 @@ def test_every_verb_of_a_job_and_of_all_agents_has_a_handler() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if verb.changes])
-def test_who_changes_a_job_says_so_in_the_audit_log(name: str) -> None:
+def test_a_verb_that_changes_a_job_is_an_action_in_the_audit_log(name: str) -> None:
     verb = VERBS[name]
     assert routes()[verb.method, verb.path].action == name
     assert verb.need is not Need.READ

@@ -65,7 +65,7 @@ def test_what_does_not_fit_goes_to_the_store_and_comes_back() -> None:
     assert budget.problem is None
 
 
-def test_without_a_store_only_roots_are_given_up_and_it_says_that_it_is_over() -> None:
+def test_without_a_store_the_budget_gives_up_only_roots_and_reports_that_it_is_over() -> None:
     budget = MemoryBudget(60_000)
     tree = tree_of(budget, TreeLimits())
     keys = texts(range(8_000))

@@ -68,7 +68,7 @@ def test_alone_a_job_may_hold_everything() -> None:
     assert store.nbytes == 0
 
 
-def test_where_nothing_can_go_to_disk_who_is_beyond_is_in_the_way_before_all_have_to_wait() -> None:
+def test_without_a_store_an_account_beyond_its_share_waits_before_the_others_have_to() -> None:
     budget = MemoryBudget(LIMIT, job_share=0.5)
     modest, hungry = budget.account(), budget.account()
     small, large = tree_of(modest), tree_of(hungry)

@@ -22,7 +22,7 @@ def test_an_unknown_kernel_is_refused(wish: str) -> None:
 
 
 @pytest.mark.parametrize("wish", [None, ""])
-def test_where_native_was_not_built_numpy_takes_its_place_and_says_so(
+def test_numpy_takes_the_place_of_a_native_kernel_that_was_not_built_and_reports_why(
     wish: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "elfmesh.cbt.kernel.native", None)

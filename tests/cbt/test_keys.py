@@ -137,7 +137,9 @@ def test_unifying_does_not_depend_on_the_order(data: st.DataObject) -> None:
 
 
 @given(columns(6), st.booleans())
-def test_bytes_stay_where_a_form_says_they_do(array: pa.Array, null: bool) -> None:
+def test_keys_keep_their_bytes_where_a_form_declares_that_it_has_those_of_the_old_one(
+    array: pa.Array, null: bool
+) -> None:
     old = form_of([array])
     for data_type in VALUES:
         try:

@@ -109,7 +109,7 @@ async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
     assert time.monotonic() - began >= 0.2
 
 
-async def test_a_cut_direction_is_silent_and_hears_all_after_it_is_healed(pair: Pair) -> None:
+async def test_a_cut_direction_is_silent_and_delivers_everything_after_it_is_healed(pair: Pair) -> None:
     proxy, a, b = pair
     await met(a, b)
     proxy.isolate(["a"], ["b"], both=False)
@@ -144,5 +144,5 @@ async def test_half_open_is_noticed_by_one_side_only(pair: Pair) -> None:
     assert a.arrived == []
 
 
-def test_a_link_is_perfect_unless_said_otherwise() -> None:
+def test_a_link_is_perfect_by_default() -> None:
     assert Link() == Link(0.0, 0.0, 0.0, 0.0, cut=False)

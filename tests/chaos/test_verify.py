@@ -188,7 +188,7 @@ def test_what_a_job_without_names_has_adds_up_too(tmp_path: Path) -> None:
     assert [*verify(tmp_path / "other").problems] == ["buckets"]
 
 
-def test_clients_that_were_told_what_cannot_have_happened_are_found(tmp_path: Path) -> None:
+def test_answers_to_clients_that_cannot_have_happened_are_found(tmp_path: Path) -> None:
     written(tmp_path, {"agent-0": truth()})
     new = {"verb": "apply", "since": 1.0, "until": 2.0, "text": "a", "status": 200}
     made = {**new, "body": {"state": "new", "version": 1}}
@@ -281,7 +281,7 @@ def test_two_logs_that_end_an_interval_in_two_ways_are_a_contradiction(tmp_path:
     assert any(f"{IDS} {BASE + 4}" in each for each in verdict.contradicted)
 
 
-def test_a_reader_who_was_told_something_else_is_a_contradiction(tmp_path: Path) -> None:
+def test_a_final_record_that_a_reader_received_otherwise_is_a_contradiction(tmp_path: Path) -> None:
     written(tmp_path, {"agent-0": truth()})
     notified = {
         "job": IDS,
@@ -334,7 +334,7 @@ def test_a_record_may_end_a_run_of_intervals_that_lack_the_same_agents(tmp_path:
     assert verdict.states == {"FINAL": 3, "FINAL_PARTIAL": 2}
 
 
-def test_who_is_not_missing_from_a_run_had_nothing_in_it(tmp_path: Path) -> None:
+def test_an_agent_that_is_not_missing_from_a_run_had_nothing_in_it(tmp_path: Path) -> None:
     records = truth()
     one: dict[str, Any] = {
         "state": "FINAL_PARTIAL",

@@ -33,7 +33,7 @@ def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, back
     assert (second.line, second.column, second.source) == (7, 5, "two")
 
 
-def test_an_agents_refusal_without_a_place_is_said_as_it_is() -> None:
+def test_an_agents_refusal_without_a_place_is_reported_as_it_is() -> None:
     body = refusal_body(["web1: no room"], "clicks")
     assert (body["error"], body["where"], body["hint"], body["code"]) == ("web1: no room", "clicks", "", 65)
 

@@ -74,7 +74,7 @@ def test_a_log_of_which_nothing_can_be_used_is_bad_data_also_when_quiet(
     assert (done.returncode, "no record could be used" in done.stderr) == (code, code == 65)
 
 
-def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
+def test_every_listed_command_can_be_loaded_and_has_a_short_help() -> None:
     context = click.Context(cli.elf)
     for name in cli.COMMANDS:
         command = cli.elf.get_command(context, name)
@@ -113,7 +113,7 @@ def test_quiet_is_quiet_wherever_it_stands(tmp_path: Path, words: tuple[str, ...
         ("apply -f - <&-", "elf: standard input is closed"),
     ],
 )
-def test_a_closed_stream_is_said(command: str, message: str) -> None:
+def test_a_closed_stream_is_reported(command: str, message: str) -> None:
     shell = f"exec {sys.executable} -m elfmesh.agent {command}"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert done.stderr.startswith(message)

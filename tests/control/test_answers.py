@@ -42,7 +42,7 @@ def test_an_answer_is_read_as_it_was_sent_and_data_take_the_other_lane(payload: 
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_an_answer_that_does_not_fit_in_a_message_says_so(more: int) -> None:
+def test_an_answer_that_does_not_fit_in_a_message_becomes_an_error(more: int) -> None:
     effect, message = sent(200, {}, bytes(DATA_FRAME_BYTES_MAX - len("{}") + more))
     assert (message.status, len(effect.payload) == DATA_FRAME_BYTES_MAX) == ((200, True), (500, False))[more]
     if more:
@@ -96,7 +96,7 @@ def test_an_error_keeps_its_parts(error: ElfError, place: dict[str, int]) -> Non
         (["w: query:1:2: bad"], "bad", "query:1:2", "Refused by w.", {"line": 1, "column": 2}),
     ],
 )
-def test_what_agents_say_against_a_text_keeps_its_place_there(
+def test_a_refusal_of_an_agent_keeps_its_place_in_the_text(
     errors: list[str], error: str, where: str, hint: str, place: dict[str, int]
 ) -> None:
     found = refusal_body(errors, "shop/top")

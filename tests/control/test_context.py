@@ -139,7 +139,7 @@ def test_only_so_many_agents_that_are_gone_are_remembered(
     assert [context.is_gone(agent) for agent in (b"a", b"b", b"c")] == [True, False, True]
 
 
-def test_lives_of_an_agent_number_their_questions_apart() -> None:
+def test_boots_of_an_agent_number_their_questions_apart() -> None:
     lives = [Context(each, "me", random.Random(1), lambda topic: {}) for each in (ME, OTHER)]
     first, second = ({life.token() for _ in range(1000)} for life in lives)
     assert not first & second

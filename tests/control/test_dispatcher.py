@@ -60,7 +60,9 @@ def test_every_fence_is_of_a_message_that_is_handled(control: Control) -> None:
     assert set(FENCES) <= {*control.dispatcher._handlers, *control.dispatcher._multicasts}
 
 
-def test_a_message_of_an_outdated_epoch_reaches_no_handler_and_its_sender_is_told(control: Control) -> None:
+def test_a_message_of_an_outdated_epoch_reaches_no_handler_and_its_sender_is_notified(
+    control: Control,
+) -> None:
     sender = Contact(bytes([9]) * 20, "other", 1, 0)
     control.leadership.admits(JOB, 7, None)
     control.dispatcher.received(sender, ctl.Stop(JOB, "one", 6), b"")

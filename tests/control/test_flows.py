@@ -56,7 +56,7 @@ def test_one_agent_alone_is_enough() -> None:
     exact(world, world[0])
 
 
-def test_records_of_a_range_that_nobody_filled_leave_no_record() -> None:
+def test_intervals_of_a_range_without_input_leave_no_record() -> None:
     world = World(3)
     world[0].feed("clicks", [(BASE, "apple"), (BASE + 50 * SLIDE, "beer")])
     world.apply(world[1])

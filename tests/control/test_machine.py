@@ -42,7 +42,7 @@ def manifest(text: str = TEXT) -> Manifest:
     return new_manifest(job, text, "local", created=5, incarnation="i")
 
 
-def test_a_carrier_that_has_joined_subscribes_to_its_streams_and_asks_what_runs() -> None:
+def test_a_member_host_that_has_joined_subscribes_to_its_streams_and_asks_what_runs() -> None:
     machine = control()
     streams = ctl.LocalStreams((ctl.StreamInfo("clicks", "json"),))
     stream = ids.stream_id("clicks")

@@ -87,7 +87,7 @@ def packed(root: Path, umask: int, timezone: str) -> bytes:
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not here")
-def test_a_deb_does_not_depend_on_where_and_by_whom_it_is_built(tmp_path: Path) -> None:
+def test_a_deb_does_not_depend_on_the_place_and_the_user_of_its_build(tmp_path: Path) -> None:
     there = tmp_path / "a path" / "that is longer"
     assert packed(tmp_path / "here", 0o022, "UTC") == packed(there, 0o077, "Asia/Kathmandu")
 

@@ -85,7 +85,7 @@ def packed(folder: Path, umask: int, when: int) -> bytes:
     return made.read_bytes()
 
 
-def test_a_source_distribution_does_not_depend_on_who_packs_it(tmp_path: Path) -> None:
+def test_a_source_distribution_does_not_depend_on_the_user_that_packs_it(tmp_path: Path) -> None:
     assert packed(tmp_path / "one", 0o022, 1) == packed(tmp_path / "two", 0, 1_600_000_000)
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_sign_is_refused_before_anything_is_built(tmp_path: Path, ke
     assert f"{key}: cannot sign with it" in done.stderr
 
 
-def test_tools_that_are_missing_are_said_before_anything_is_built(tmp_path: Path) -> None:
+def test_tools_that_are_missing_are_reported_before_anything_is_built(tmp_path: Path) -> None:
     script = ROOT / "deploy" / "packages" / "build.py"
     done = subprocess.run(
         [sys.executable, script, "--check"],

@@ -296,7 +296,7 @@ def test_addresses_that_others_can_reach_are_refused_without_certificates(agent:
         assert "certificates" in message
 
 
-def test_an_unreachable_overlay_is_said_and_ends_with_69(agent: Agent) -> None:
+def test_an_unreachable_overlay_is_reported_and_ends_with_69(agent: Agent) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -305,7 +305,7 @@ def test_an_unreachable_overlay_is_said_and_ends_with_69(agent: Agent) -> None:
     assert address in message
 
 
-def test_a_stream_without_a_file_is_said_at_the_start(agent: Agent) -> None:
+def test_a_stream_without_a_file_is_reported_at_the_start(agent: Agent) -> None:
     join = ("--join", "127.0.0.1:1", "--join-timeout", "0.1 s")
     _, message = failing(agent, "--stream", "lost=/nowhere/*.log", *join)
     assert "stream lost: no file is there yet at /nowhere/*.log" in message

@@ -103,7 +103,7 @@ def test_live_lines_are_shown_without_what_is_hidden(site: Site) -> None:
     assert (code, "the field password is hidden" in reported) == (1, True), reported
 
 
-def test_no_secret_is_in_anything_that_is_said_or_written(site: Site) -> None:
+def test_no_secret_is_in_any_answer_or_log(site: Site) -> None:
     for path in ("/v1/agent", "/v1/agents", "/v1/jobs", "/v1/health", "/v1/streams"):
         assert SECRET not in site.agent.ask("GET", path).decode()
     token = (site.agent.directory / "data" / "api.token").read_text().strip()
@@ -115,7 +115,7 @@ def test_no_secret_is_in_anything_that_is_said_or_written(site: Site) -> None:
     assert token not in written
 
 
-def test_a_configuration_that_is_wrong_says_so_without_the_secret(site: Site) -> None:
+def test_a_configuration_that_is_wrong_is_reported_without_the_secret(site: Site) -> None:
     for wrong in (
         CONFIG.replace('type = "webhook"', 'type = "webhooks"'),
         CONFIG.replace("https://127.0.0.1:9", f"https://me:{SECRET}@127.0.0.1:9"),
@@ -128,7 +128,7 @@ def test_a_configuration_that_is_wrong_says_so_without_the_secret(site: Site) ->
         assert SECRET not in done.stdout + done.stderr
 
 
-def test_who_has_not_said_who_they_are_may_look_and_change_nothing(
+def test_an_unidentified_caller_may_look_and_change_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = site.agent.api

@@ -56,7 +56,7 @@ async def test_a_form_of_a_page_is_no_request(api: Listening) -> None:
 @pytest.mark.parametrize(
     "path", [f"/{SCRIPT}", f"/v1/jobs/a/{SCRIPT}", f"/v1/jobs/a/b/results?from={SCRIPT}"]
 )
-async def test_what_is_said_again_in_an_answer_is_never_a_page(api: Listening, path: str) -> None:
+async def test_an_answer_that_repeats_a_request_is_never_a_page(api: Listening, path: str) -> None:
     _, headers, _ = await api.ask(head("GET", path.replace("<", "%3C").replace(">", "%3E")))
     assert headers["content-type"].startswith(("application/json", "application/x-ndjson"))
     assert headers["x-content-type-options"] == "nosniff"

@@ -28,7 +28,7 @@ async def test_silent_strangers_do_not_keep_others_out(monkeypatch: pytest.Monke
             writer.close()
 
 
-async def test_addresses_that_peers_tell_are_not_all_dialled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_that_peers_send_are_not_all_dialled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that tells of a thousand agents makes us knock at no more than a few doors at a time."""
     monkeypatch.setattr(net, "DIALS_MAX", 4)
     monkeypatch.setattr(backoff, "BACKOFFS_MAX", 16)
@@ -47,7 +47,7 @@ async def test_addresses_that_peers_tell_are_not_all_dialled_at_once(monkeypatch
         await until(lambda: b.numbers() == [7])
 
 
-async def test_who_says_to_be_another_agent_gets_nothing_that_is_meant_for_it() -> None:
+async def test_a_peer_that_claims_to_be_another_agent_gets_nothing_that_is_meant_for_it() -> None:
     """A spoofed contact leads to the process that listens there, which does not answer by that id."""
     a, b, liar = Peer(1), Peer(2), Peer(3)
     async with fleet(a, b, liar):

@@ -84,7 +84,7 @@ def test_no_key_begins_a_line_of_its_own(cell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")'])
-def test_csv_is_data_and_says_exactly_what_was_in_the_log(cell: str) -> None:
+def test_csv_is_data_and_holds_exactly_what_was_in_the_log(cell: str) -> None:
     """No quote is put before a formula: other readers would take it for data. See docs/security.md."""
     (row,) = csv.reader(io.StringIO(csv_line([cell, 1]), newline=""))
     assert row == [cell, "1"]

@@ -44,7 +44,7 @@ def test_a_setting_that_cannot_be_is_named(wrong: dict[str, Any], key: str) -> N
     assert caught.value.where == f"s.archive.{key}"
 
 
-def test_words_are_read_in_their_units() -> None:
+def test_settings_are_read_in_their_units() -> None:
     config = ArchiveConfig(every="2 min", file="3 kB", bytes="4 MB", keep="1 h")
     assert (config.every_s, config.file_bytes, config.bytes_max, config.keep_s) == (
         120.0,

@@ -10,7 +10,9 @@ import pytest
 from tests.ingest.rotation.station import PROMPT, Station
 
 
-def test_a_job_says_once_that_it_compares_in_vain(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_reports_once_that_it_compares_in_vain(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     station = Station(tmp_path, text=PROMPT.replace("FROM log", "FROM log WHERE id <> 'five'"))
     with caplog.at_level(logging.WARNING, "elf.worker"):
         for _ in range(3):

@@ -21,7 +21,7 @@ def log(tmp_path: Path) -> Path:
     return app_log.write(tmp_path)
 
 
-def test_run_answers_a_pyarrow_table_per_interval_that_says_which_one(log: Path) -> None:
+def test_run_answers_a_pyarrow_table_per_interval_that_names_its_interval(log: Path) -> None:
     first, second = tables = elfmesh.run(PER_WINDOW, [str(log)], format="json")
     assert all(type(each) is pa.Table for each in tables)
     assert (first.column_names, first["s"].to_pylist(), second.num_rows) == (["k", "s"], [6, 4], 2)

@@ -115,7 +115,7 @@ def test_a_crowded_frame_log_makes_only_a_stream_that_sheds_drop_rows(
     assert stream.spool_bytes_max == spool_bytes_max
 
 
-def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
+def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_reports_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There is no place to spill to, and a stream that sheds: of two jobs on the same lines, one goes on."""

@@ -51,7 +51,9 @@ async def test_taps_are_few_and_one_that_ends_makes_room(taps: Taps) -> None:
     assert taps._open == 0
 
 
-async def test_what_is_waited_for_is_said_to_be_quiet(taps: Taps, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_is_waited_for_is_reported_as_quiet(
+    taps: Taps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "QUIET_S", 0.0)
     lines = taps.lines(TapRequest(texts=("SELECT _raw FROM empty",)))
     assert await anext(lines) == {"stream": "empty"}
@@ -81,7 +83,7 @@ async def test_what_cannot_be_shown_is_refused_before_anything_is_read(
     assert taps._open == 0
 
 
-async def test_a_field_that_no_line_has_is_told(taps: Taps) -> None:
+async def test_a_field_that_no_line_has_is_reported(taps: Taps) -> None:
     _, counts = await shown(taps, ask(ALL, "SELECT _raw FROM log WHERE nn > 3 AND n > 0", seconds=0.5))
     assert counts["unseen"] == ["nn"]
 

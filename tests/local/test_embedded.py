@@ -101,7 +101,7 @@ def test_an_empty_file_gives_no_rows_but_a_global_aggregate_one(tmp_path: Path) 
     assert row == {"n": 0, "s": None}
 
 
-def test_unknown_columns_are_refused_where_the_format_says_what_there_is(tmp_path: Path) -> None:
+def test_unknown_columns_are_refused_where_the_format_declares_its_columns(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("name,size\na,1\n")
     with pytest.raises(QueryError, match=r"no column nam.*\n.*Did you mean name"):
@@ -219,7 +219,7 @@ def script(*arguments: str | Path, closed: bool = False) -> subprocess.Completed
     return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S, preexec_fn=before)
 
 
-def test_the_module_runs_as_a_script_and_says_when_stdin_is_closed(log: Path) -> None:
+def test_the_module_runs_as_a_script_and_reports_when_stdin_is_closed(log: Path) -> None:
     assert script("SELECT count(*) n FROM log", log, "-o", "csv").stdout == b"n\n10\n"
     closed = script("SELECT 1 FROM log", closed=True)
     assert closed.returncode == 1
@@ -284,7 +284,7 @@ def start(out: Path, *words: str | Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*command, *map(str, words)], stdout=file, stderr=subprocess.PIPE)
 
 
-def test_a_named_pipe_is_read_whole_by_the_one_who_opens_it(tmp_path: Path) -> None:
+def test_a_named_pipe_is_read_whole_by_the_reader_that_opens_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     process = start(tmp_path / "out", "SELECT count(*) AS n FROM log", pipe)
@@ -295,7 +295,7 @@ def test_a_named_pipe_is_read_whole_by_the_one_who_opens_it(tmp_path: Path) -> N
     assert (process.returncode, (tmp_path / "out").read_text(), err) == (0, "n\n500000\n", b"")
 
 
-def test_a_limit_or_an_interrupt_does_not_wait_for_who_writes_into_a_pipe(tmp_path: Path) -> None:
+def test_a_limit_or_an_interrupt_does_not_wait_for_the_writer_of_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     lines = 2 * BLOCK_BYTES // 10 + 100  # two blocks, and a rest that the pipe itself holds

@@ -110,7 +110,7 @@ def test_a_sketch_beyond_its_exact_size_depends_on_the_tree() -> None:
     assert found.output == "final"
 
 
-def test_a_limit_of_tentative_rows_depends_on_who_has_arrived() -> None:
+def test_a_limit_of_tentative_rows_depends_on_the_members_that_have_arrived() -> None:
     (found,) = explored(LIMIT)
     assert found.output == "tentative"
     assert label(LIMIT) is Severity.ASYNC

@@ -156,7 +156,7 @@ def test_several_streams_and_lookups_are_named(place: Path) -> None:
         ("--@test input=log.ndjson expect=expect.json format=nonsense", "nonsense"),
     ],
 )
-def test_a_case_that_cannot_run_fails_and_says_why(place: Path, line: str, reported: str) -> None:
+def test_a_case_that_cannot_run_fails_and_reports_why(place: Path, line: str, reported: str) -> None:
     done = run(write(place, f"{line}\n{QUERY}", ROWS))
     assert done.return_value == 1
     assert reported in done.stdout

@@ -34,7 +34,7 @@ def ran(log: Path, how: str = "ONE", after: str = "10 s") -> Iterator[tuple[int,
             yield record.index - first, record.state, record.completeness, list(rows)
 
 
-def test_the_end_of_the_input_ends_all_partitions_and_says_that_they_are_not_sealed(log: Path) -> None:
+def test_the_end_of_the_input_ends_all_partitions_and_marks_unsealed_ones_as_partial(log: Path) -> None:
     log.write_text(lines((0.1, "a", ""), (0.2, "b", ""), (2.5, "a", "end"), (2.6, "c", "")))
     assert list(ran(log)) == [
         (2, "FINAL", 1.0, [("a", 1)]),

@@ -45,7 +45,7 @@ def test_refused_reconnections_make_it_faster_still_but_never_skip_the_last_stag
     assert [id for _, id in crowd.downs(watcher)] == [victim]
 
 
-def test_a_lost_connection_to_a_living_peer_kills_nobody() -> None:
+def test_a_lost_connection_to_a_living_peer_declares_no_peer_dead() -> None:
     crowd = settled(10)
     for a in crowd.alive:
         for b in crowd.agents[a].siblings():
@@ -66,7 +66,7 @@ def test_a_watched_peer_that_falls_silent_is_down_in_about_three_seconds() -> No
     assert crowd.downs(watcher)[0][0] - killed < 3.5
 
 
-def test_everybody_learns_of_a_death_once_and_nobody_else_dies() -> None:
+def test_all_peers_learn_of_a_death_once_and_no_other_peer_dies() -> None:
     crowd = settled(40)
     victims = set(crowd.kill(8))
     crowd.network.run_for(60)
@@ -92,14 +92,14 @@ def test_a_cut_between_two_agents_kills_neither_while_others_reach_them() -> Non
     assert crowd.counter("reached_only_through_others") > 0
 
 
-def test_heavy_loss_and_reordering_bury_hardly_anybody_and_the_buried_come_back() -> None:
+def test_heavy_loss_and_reordering_declare_few_peers_dead_and_these_come_back() -> None:
     crowd = settled(40, seed=3, faults=Faults(loss=0.1, duplicate=0.2, reorder=0.3, reorder_delay=0.2))
     crowd.network.run_for(60)
     assert sum(len(crowd.downs(id)) for id in crowd.alive) <= 2
 
 
 @pytest.mark.parametrize("late", [0.3, 1.0, 5.0])
-def test_late_ticks_of_a_blocked_loop_kill_nobody(late: float) -> None:
+def test_late_ticks_of_a_blocked_loop_declare_no_peer_dead(late: float) -> None:
     """The loop stands still; answers lie unread and are handed over only after the tick."""
     crowd = settled(10)
     me = crowd.alive[0]
@@ -159,7 +159,7 @@ def test_a_leaving_agent_is_down_at_its_siblings_and_watchers_at_once() -> None:
     assert all(crowd.agents[id].contact(leaver) is None for id in crowd.alive if id != leaver)
 
 
-def test_a_probe_says_whether_an_agent_answers() -> None:
+def test_a_probe_reports_whether_an_agent_answers() -> None:
     crowd = settled(5)
     asker, other, dead = crowd.alive[:3]
     crowd.network.crash(dead)

@@ -70,7 +70,7 @@ def test_no_message_of_any_content_in_any_order_raises_out_of_step(data: st.Data
     overlay.stats()
 
 
-def test_lies_about_contacts_are_stopped_before_anybody_is_pinged() -> None:
+def test_lies_about_contacts_are_stopped_before_any_agent_is_pinged() -> None:
     overlay, effects = busy()
     (find,) = [
         e for e in effects if isinstance(e, Send) and isinstance(e.message, Find) and e.message.k == 8
@@ -118,7 +118,7 @@ def test_a_sender_that_cannot_be_one_is_counted_and_ignored(sender: Contact) -> 
     assert overlay.stats()["malformed"] == 1
 
 
-def test_answers_nobody_asked_for_admit_nobody() -> None:
+def test_unrequested_answers_admit_no_peer() -> None:
     overlay, _ = busy()
     stranger = Contact(b"\x66" * 20, "s", 6)
     for message in (Pong(12345), Found(12345, (stranger,)), BeatBack(1, b""), Relayed(1, True)):
@@ -127,7 +127,7 @@ def test_answers_nobody_asked_for_admit_nobody() -> None:
     assert overlay.stats()["stray_answers"] == 4
 
 
-def test_nobody_can_acknowledge_a_hop_for_somebody_else() -> None:
+def test_no_peer_can_acknowledge_a_hop_for_another() -> None:
     overlay, effects = busy()
     (hop,) = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Hop)]
     overlay.step(Received(Contact(b"\x66" * 20, "s", 6), HopTaken(ME.id, hop.nonce)), 0.3)

@@ -53,7 +53,7 @@ def test_an_agent_whose_only_seed_turns_out_to_be_itself_is_the_first() -> None:
     assert Joined() in overlay.step(Received(overlay.me, Pong(ping.message.rid)), 0.2)
 
 
-def test_who_is_restarted_joins_through_whom_it_had_met_when_its_seed_is_gone() -> None:
+def test_a_restarted_agent_joins_through_known_peers_when_its_seed_is_gone() -> None:
     small = Small()
     gone, back, other = contact(1), contact(2), contact(3)
     for me in (back, other):
@@ -78,7 +78,7 @@ def test_another_agent_at_the_address_of_one_that_was_met_is_no_way_in() -> None
     assert not overlay.joined
 
 
-def test_who_has_no_seed_is_joined_at_once_and_meets_whom_it_had_met() -> None:
+def test_an_agent_without_a_seed_is_joined_at_once_and_meets_its_known_peers() -> None:
     overlay = Overlay(contact(1), rng=random.Random(1))
     overlay.step(Remember((contact(2),)), 0.0)
     joined, ping = overlay.step(Start(()), 0.0)

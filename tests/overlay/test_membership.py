@@ -94,7 +94,7 @@ def test_a_buried_agent_that_talks_is_answered_and_challenged_and_its_answer_bri
     assert not overlay.is_quarantined(PEER.id)
 
 
-def test_a_delayed_message_from_the_dead_brings_nobody_back() -> None:
+def test_a_delayed_message_from_a_dead_peer_does_not_bring_it_back() -> None:
     overlay = alone()
     overlay.step(Received(PEER, Ping(1)), 1.0)
     overlay.step(Received(PEER, Bye()), 2.0)
@@ -106,7 +106,7 @@ def test_a_delayed_message_from_the_dead_brings_nobody_back() -> None:
     assert overlay.contact(PEER.id) is None
 
 
-def test_a_restart_is_the_end_of_the_old_life_and_the_beginning_of_the_new() -> None:
+def test_a_restart_is_the_end_of_the_old_boot_and_the_beginning_of_the_new() -> None:
     overlay = alone()
     overlay.step(Received(PEER, Ping(1)), 1.0)
     reborn = Contact(PEER.id, "other-host", 9, PEER.incarnation + 1)
@@ -119,7 +119,7 @@ def test_a_restart_is_the_end_of_the_old_life_and_the_beginning_of_the_new() -> 
     assert not any(isinstance(e, PeerDown) for e in effects)
 
 
-def test_a_later_life_leaves_quarantine_at_once() -> None:
+def test_a_later_boot_leaves_quarantine_at_once() -> None:
     overlay = alone()
     overlay.step(Received(PEER, Ping(1)), 1.0)
     overlay.step(Received(PEER, Bye()), 2.0)

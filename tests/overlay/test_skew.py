@@ -88,7 +88,7 @@ def test_both_ends_of_a_pair_learn_it_from_heartbeats_and_forget_it_with_the_wat
     assert agents[me.id].skew_s is None
 
 
-def test_who_is_not_watched_tells_us_nothing() -> None:
+def test_a_beat_of_a_peer_that_is_not_watched_leaves_the_skew_unknown() -> None:
     overlay = Overlay(Contact(b"\x10" * 20, "m", 1), rng=random.Random(1), clock_us=lambda: EPOCH_US)
     overlay.step(Start(), 0.0)
     effects = overlay.step(Received(PEER, Beat(5, b"", (), 1 << 62)), 1.0)

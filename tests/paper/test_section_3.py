@@ -41,7 +41,7 @@ def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:
     assert seven.reported() == [("claim", 0, 2, {1, 2, 3, 4}, {0: "aaaa", 1: "bbbb"})]
 
 
-def test_a_leap_closes_an_interval_without_the_straggler_and_says_so() -> None:
+def test_a_leap_closes_an_interval_without_the_straggler_and_names_it() -> None:
     """3: "the "leaping straggler" approach, which skips the delayed snapshot and simply jumps to the next
     interval to continue the stream computation", "maintaining timeliness at reduced levels of result
     accuracy".

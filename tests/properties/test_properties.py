@@ -36,7 +36,9 @@ def test_many_random_statements_are_equal_or_refused_at_their_place(block: int) 
 
 
 @pytest.mark.parametrize("plan", few([(0, 2, 5), *((seed, 3, 9) for seed in range(12))], 1))
-def test_random_jobs_on_agents_say_what_one_process_says(plan: tuple[int, int, int], tmp_path: Path) -> None:
+def test_random_jobs_on_agents_give_the_rows_of_one_process(
+    plan: tuple[int, int, int], tmp_path: Path
+) -> None:
     fleet = fleets.run(plan[0], tmp_path, jobs=plan[1], seconds=plan[2])
     assert not fleet.wrong, "\n".join(fleet.wrong)
     assert fleet.compared, "no interval was compared"

@@ -152,7 +152,7 @@ class SlowDisk(InlineExecutor):
         return await super().run(lane, work)
 
 
-def test_nobody_is_taken_for_dead_because_disks_are_slow(
+def test_no_agent_is_taken_for_dead_because_disks_are_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow: list[SlowDisk] = []
@@ -240,7 +240,7 @@ def test_an_agent_that_stays_away_is_named_and_intervals_close_without_it(tmp_pa
 
 
 @pytest.mark.parametrize("seed", few(range(6), 2))
-def test_crashes_of_anybody_under_faults_give_exact_answers_that_name_who_is_missing(
+def test_crashes_of_any_agent_under_faults_give_exact_answers_that_name_the_missing_ones(
     seed: int, tmp_path: Path
 ) -> None:
     """I2, I3, I5, I6: a record per interval, no gap, the rows of exactly those who are said to be inside."""

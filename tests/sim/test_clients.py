@@ -27,7 +27,7 @@ def histories(seed: int, **changes: Any) -> list[Asked]:
 
 
 @pytest.mark.parametrize("seed", few(range(12), 2))
-def test_what_clients_are_told_is_linearizable(seed: int) -> None:
+def test_answers_to_clients_are_linearizable(seed: int) -> None:
     asked = histories(seed)
     assert any(each.verb in CHANGES and each.is_known for each in asked)
     assert any(each.verb in READS and each.is_known for each in asked)

@@ -73,7 +73,7 @@ def test_a_partition_cuts_both_ways_until_it_heals() -> None:
     assert link.deliveries(A.id, B.id, 0.0, rng)
 
 
-def test_a_crashed_host_is_silent_and_deaf_and_a_new_life_gets_nothing_meant_for_the_old() -> None:
+def test_a_crashed_host_is_silent_and_deaf_and_a_new_boot_gets_nothing_meant_for_the_old() -> None:
     network, reader = talk(2.5)
     network.crash(B.id)
     network.run_for(2)
@@ -89,7 +89,7 @@ def test_a_crashed_host_is_silent_and_deaf_and_a_new_life_gets_nothing_meant_for
     assert len(fresh.read) == 1
 
 
-def test_a_frame_without_an_id_goes_by_its_address_and_to_nobody_if_nobody_is_there() -> None:
+def test_a_frame_without_an_id_goes_by_its_address_and_is_lost_if_no_host_is_there() -> None:
     network, reader = Network(1), Scribe(None)
     network.add(B, reader)
     network.add(A, Scribe(Contact(b"", "b", 2)))

@@ -19,7 +19,7 @@ def test_every_kept_scenario_is_a_regression_or_open() -> None:
     assert {*OPEN_SEEDS} <= {scenario(name).seed for name in OPEN}
 
 
-def test_an_open_seed_fails_no_soak_and_is_told_when_it_holds_again(
+def test_an_open_seed_fails_no_soak_and_is_reported_when_it_holds_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = {0: {}, 1: {"I1": ["lost"]}, 2: {"I2": ["twice"]}, 3: {}}

@@ -120,11 +120,11 @@ def test_each_member_closes_the_interval_because_of_the_watermark_of_its_master(
     assert {step["cause"][agent] for step in closed} == {watermark["step"][agent]}
 
 
-def test_the_same_seed_tells_the_same_story(one_story: tuple[dict[str, Any], str, str]) -> None:
+def test_the_same_seed_gives_the_same_story(one_story: tuple[dict[str, Any], str, str]) -> None:
     assert vloop.run(lacking_one(4)) == one_story
 
 
-def test_errors_say_why_there_is_no_story() -> None:
+def test_errors_report_why_there_is_no_story() -> None:
     async def main() -> list[Reply]:
         fleet = SimFleet(1, 3)
         await fleet.start()

@@ -17,7 +17,7 @@ from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
 from tests.control.master.test_members import (
-    test_no_interval_expects_who_has_left_by_a_second_number as second_number,
+    test_no_interval_expects_an_agent_that_has_left_by_a_second_number as second_number,
 )
 from tests.control.master.test_ordering import noticed as one_order
 from tests.control.master.test_trees import (
@@ -28,7 +28,7 @@ from tests.control.member.test_member import (
     test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
 )
 from tests.control.register.test_first_acceptors import (
-    test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew as begun_again,
+    test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
 )
 from tests.control.register.test_first_acceptors import (
     test_those_that_voted_on_the_end_and_are_not_near_any_more_are_asked_too as all_asked,
@@ -133,7 +133,7 @@ NOTICED_BY = {
         lost_first.test_what_went_up_with_an_annulled_interval_is_pending_again_when_that_was_closed
     ),
     "annulled-below-the-first": (
-        lost_first.test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls
+        lost_first.test_a_worker_that_missed_a_change_does_not_repeat_intervals_that_it_annuls
     ),
     "returned-voters": comes_back,
     "post-awaited": post_waits,

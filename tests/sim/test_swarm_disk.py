@@ -68,7 +68,7 @@ def test_a_failed_sync_has_lost_its_bytes_even_if_a_later_one_succeeds(
     assert storage.read("log") == bytes(4)
 
 
-def test_a_full_disk_takes_what_fits_and_says_so(system: SimOS, path: type[SimPath]) -> None:
+def test_a_full_disk_takes_what_fits_and_raises_an_error(system: SimOS, path: type[SimPath]) -> None:
     storage = DiskStorage(path("/h/data"))  # type: ignore[arg-type]  # a path of the simulation
     file = storage.open("log")
     system.disks["h"].space = 3

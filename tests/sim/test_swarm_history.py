@@ -111,7 +111,7 @@ def test_an_error_of_the_history_is_a_bug_of_the_run_and_not_of_the_agent(tmp_pa
     assert found.startswith("the history failed on a frame: ")
 
 
-def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None:
+def test_an_effect_in_front_of_an_epochs_write_is_no_evidence_of_it() -> None:
     before, after = Unsubscribe(b"a" * 20), Unsubscribe(b"b" * 20)
     epoch, roster = Persist("epoch", b"j" * 20, b"\5"), Persist("member", b"j" * 20, b"")
     assert goes_out_last([before, epoch, roster], behind_an_epoch=True) is None
@@ -120,14 +120,14 @@ def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None
     assert goes_out_last([roster], behind_an_epoch=False) is None
 
 
-def test_what_overtakes_the_writes_before_it_does_not_tell_of_them() -> None:
+def test_an_effect_that_overtakes_the_writes_before_it_is_no_evidence_of_them() -> None:
     """An agent says that it is there while its disk is busy; a crash behind that may take the write."""
     after, ping = Unsubscribe(b"b" * 20), Send(Contact(b"p" * 20, "sim", 1), Ping(1))
     assert goes_out_last([after, ping], behind_an_epoch=False) is after
     assert goes_out_last([ping], behind_an_epoch=False) is None
 
 
-def test_what_a_worker_is_told_by_its_versions_is_believed_as_far_as_a_register_has_closed() -> None:
+def test_the_first_interval_of_a_workers_versions_counts_as_far_as_a_register_has_closed() -> None:
     notified, job = WorkerStarts(), ("shop/top", "i")
     manifest = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
     notified.closed(job, 1.0, 5)

@@ -223,7 +223,7 @@ def test_the_sums_are_wrong_where_a_line_is_in_no_bucket_in_two_or_in_none_yet()
     assert len([*rule(pending_corrections)]) == 1
 
 
-def test_what_who_is_gone_had_may_be_in_a_bucket_or_not_but_in_no_two() -> None:
+def test_a_record_of_a_host_that_is_gone_may_be_in_a_bucket_or_not_but_in_no_two() -> None:
     out = clean()
     out.there = ("h2",)
     made, _ = record(6)
@@ -267,7 +267,7 @@ def test_a_majority_without_votes_decides_nothing_until_the_register_has_taken_t
     assert not registers.lost(history, "j", 30.0), "no disk is lost, so no epoch is led twice"
 
 
-def test_who_is_away_for_five_minutes_is_not_expected_afterwards() -> None:
+def test_a_member_away_for_five_minutes_is_not_expected_afterwards() -> None:
     """Another agent that comes back on its host, without its disk, is none of its lives."""
     out = clean()
     out.founders[KEY] = ("h1", "h2", "h3")
@@ -282,7 +282,7 @@ def test_who_is_away_for_five_minutes_is_not_expected_afterwards() -> None:
         assert bool(list(expected(out))) is not is_away, since
 
 
-def test_who_is_killed_while_it_is_stopped_was_away_once() -> None:
+def test_a_host_that_is_killed_while_it_is_stopped_was_away_once() -> None:
     assert joined([(9.0, 12.0), (1.0, 4.0), (4.0, 6.0), (10.0, 11.0)]) == [(1.0, 6.0), (9.0, 12.0)]
 
 

@@ -122,7 +122,7 @@ def test_a_new_root_collects_everything_unreleased(seed: int) -> None:
 
 
 @pytest.mark.skipif(LARGE, reason="small sizes show it")
-def test_a_partition_heals_without_counting_anybody_twice() -> None:
+def test_a_partition_heals_without_counting_a_member_twice() -> None:
     grove = grown(seed=1, faults=ROUGH, fanout=6)
     grove.roll(2)
     ids = [agent.me.id for agent in grove.alive]
@@ -178,7 +178,7 @@ def test_repair_after_killing_many_and_the_root(share: float) -> None:
 
 
 @pytest.mark.skipif(LARGE, reason="small sizes show it")
-def test_every_multicast_is_delivered_once_to_everybody_through_loss_and_crashes() -> None:
+def test_every_multicast_is_delivered_once_to_all_members_through_loss_and_crashes() -> None:
     grove = grown(seed=5, faults=ROUGH, fanout=4)
     tree = grove.trees[0]
     bodies = [b"%d" % number for number in range(12)]
@@ -195,7 +195,7 @@ def test_every_multicast_is_delivered_once_to_everybody_through_loss_and_crashes
 
 
 @pytest.mark.skipif(LARGE, reason="small sizes show it")
-def test_what_is_released_is_not_held_by_anybody() -> None:
+def test_what_is_released_is_held_by_no_agent() -> None:
     grove = grown(faults=ROUGH)
     held = []
     for number in range(12):

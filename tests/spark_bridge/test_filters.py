@@ -60,7 +60,7 @@ def test_taken_filters_leave_exactly_the_intervals_they_mean(
         object(),
     ],
 )
-def test_what_bounds_cannot_say_goes_back_to_spark(given: Any) -> None:
+def test_what_bounds_cannot_express_goes_back_to_spark(given: Any) -> None:
     assert narrow(IntervalBounds(), given) is None
 
 

@@ -31,7 +31,7 @@ def test_rows_of_another_job_of_the_same_name_are_refused(agent: Any) -> None:
         list(log.batches(-1, 0, incarnation=planned))
 
 
-def test_no_agent_is_exit_code_69_and_says_where() -> None:
+def test_no_agent_is_exit_code_69_and_the_error_names_the_address() -> None:
     address = f"127.0.0.1:{reserve()}"
     with pytest.raises(Unreachable, match=f"^ELF_UNREACHABLE: no agent answers at {address}") as caught:
         JobLog.of("shop/top", address).offsets()

@@ -20,7 +20,7 @@ def reader(agent: Any) -> Any:
     return StreamReader(JobLog.of("shop/top", agent.api), options, pa.schema([]))
 
 
-def test_a_batch_is_planned_with_what_told_its_end(agent: Any) -> None:
+def test_a_batch_is_planned_with_the_answer_that_gave_its_end(agent: Any) -> None:
     agent.create("shop/top")
     for index in range(4):
         agent.publish("shop/top", [("a", index)])
@@ -99,7 +99,7 @@ def test_a_limit_holds_in_an_earlier_numbering_as_well(agent: Any) -> None:
     assert ends == [101, 103, 104, 104]
 
 
-def test_a_numbering_that_nobody_holds_stops_the_stream_and_names_its_intervals(agent: Any) -> None:
+def test_a_numbering_that_no_agent_holds_stops_the_stream_and_names_its_intervals(agent: Any) -> None:
     agent.create("shop/top", first=100)
     for index in range(5):
         agent.publish("shop/top", [("a", index)])

@@ -118,7 +118,7 @@ def test_maps_and_times_with_zones_arrive(agent: Any, elf: Read) -> None:
     assert (row.m, row.at) == ({"x": 1}, 3_600_000_000)
 
 
-def test_results_takes_the_view_and_says_what_is_missing(agent: Any, spark: Any) -> None:
+def test_results_takes_the_view(agent: Any, spark: Any) -> None:
     agent.create("shop/top")
     agent.publish("shop/top", [("a", 1)])
     assert rows(spark_bridge.results(spark, "shop/top", api=agent.api, view="rows")) == [(0, "FINAL", 1, 1)]

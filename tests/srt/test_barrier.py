@@ -52,7 +52,7 @@ def test_ranges_are_cut_where_the_coverage_changes() -> None:
     assert rig.reported() == [("claim", 2, 6, {1}, {})]
 
 
-def test_nobody_waits_for_a_child_that_does_not_contribute() -> None:
+def test_a_child_that_does_not_contribute_is_not_waited_for() -> None:
     rig = Rig()
     rig.children(1, frontier=0)
     rig.children(2, frontier=None)
@@ -145,7 +145,7 @@ def test_collecting_again_sends_the_own_contribution_alone_and_drops_the_rest() 
     ]
 
 
-def test_contributions_after_a_collection_anew_belong_to_its_attempt() -> None:
+def test_contributions_after_a_repeated_collection_belong_to_its_attempt() -> None:
     rig = Rig()
     rig.barrier.recollect(0, 0, 2, 3, ordered=True)
     rig.own(part(0, 4, 0, _1="x"))
@@ -314,7 +314,7 @@ def test_own_contributions_survive_what_had_to_be_dropped() -> None:
     assert ("alone", 0, 1, {0}, {0: "mine"}) in rig.reported()
 
 
-def test_a_child_that_says_it_stands_further_is_believed() -> None:
+def test_a_child_that_reports_a_higher_frontier_is_believed() -> None:
     rig = Rig()
     rig.children(1, frontier=0)
     rig.reported()

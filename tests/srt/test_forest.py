@@ -75,7 +75,7 @@ def test_overlapping_partials_are_collected_again_one_by_one() -> None:
     assert sorted(effect.payloads[0] for effect in again) == [b"1", b"2", b"3"]
 
 
-def test_the_owner_may_order_a_collection_anew() -> None:
+def test_the_owner_may_order_a_repeated_collection() -> None:
     wire = grow(1, 2)
     for number in (1, 2):
         contribute(wire, number, 1, b"%d" % number)
@@ -87,7 +87,7 @@ def test_the_owner_may_order_a_collection_anew() -> None:
     assert collected == [b"1", b"2"]
 
 
-def test_hasten_makes_everybody_send_what_there_is() -> None:
+def test_hasten_makes_all_members_send_what_there_is() -> None:
     wire = grow(1, 2, 3)
     contribute(wire, 2, 1, b"x")
     wire.deliver()

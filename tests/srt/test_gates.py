@@ -27,7 +27,7 @@ def test_a_gate_stands_before_the_first_hole_whatever_the_order(
     assert early.frontier == late.frontier == expected
 
 
-def test_nobody_waits_for_a_gate_without_frontier() -> None:
+def test_a_gate_without_frontier_is_not_waited_for() -> None:
     gate = Gate()
     gate.claim(0, 3)
     assert gate.frontier is None
@@ -35,7 +35,7 @@ def test_nobody_waits_for_a_gate_without_frontier() -> None:
     assert gate.frontier == 3
 
 
-def test_the_slowest_who_contributes_is_waited_for() -> None:
+def test_the_slowest_contributor_is_waited_for() -> None:
     gates = Gates()
     assert gates.frontier(FIRST) is None, "no child contributes"
     assert gates.begin(3)
@@ -54,7 +54,7 @@ def test_the_slowest_who_contributes_is_waited_for() -> None:
     assert gates.frontier(FIRST) is None
 
 
-def test_nobody_is_waited_for_below_what_is_closed_or_hastened() -> None:
+def test_no_contributor_is_waited_for_below_what_is_closed_or_hastened() -> None:
     gates = Gates()
     gates.begin(0)
     assert gates.frontier(4) == 4

@@ -65,7 +65,7 @@ def test_room_is_counted_without_what_may_be_dropped() -> None:
     assert held.has_room(part(3))
 
 
-def test_a_new_parent_gets_what_went_up_alone_and_is_told_once() -> None:
+def test_a_new_parent_gets_what_went_up_alone_and_is_notified_once() -> None:
     above = Above()
     up = Outflow(above, HeldParts(10_000))
     up.forward(part(0), claims=True)

@@ -101,7 +101,7 @@ def test_a_closer_joiner_takes_the_slot_of_the_farthest_child_and_adopts_it() ->
     assert Detached(TREE) in wire.take(8)
 
 
-def test_nobody_accepts_an_agent_that_is_closer() -> None:
+def test_no_agent_accepts_an_agent_that_is_closer() -> None:
     wire = subscribed(Wire(4, 6), 6)
     join = Join(TREE, 1, 1, 0, None)
     wire.give(6, Received(contact(5), join))
@@ -112,7 +112,7 @@ def test_nobody_accepts_an_agent_that_is_closer() -> None:
     assert wire.dispatcher[0][2] == Redirect(TREE, 1, None)
 
 
-def test_a_redirect_to_somebody_farther_is_not_followed() -> None:
+def test_a_redirect_to_an_agent_that_is_farther_is_not_followed() -> None:
     wire = Wire(1, 5)
     wire.give(5, Subscribe(TREE))
     join = wire.dispatcher.pop()[2]
@@ -148,7 +148,7 @@ def test_a_repeated_join_changes_nothing_but_is_answered() -> None:
     assert (wire.take(1), wire.take(5)[2:]) == ([], [])
 
 
-def test_a_joined_that_nobody_waits_for_is_answered_by_a_leave() -> None:
+def test_an_unrequested_joined_is_answered_by_a_leave() -> None:
     wire = subscribed(Wire(1, 5), 5)
     wire.give(5, Received(contact(3), Joined(TREE, 99, 1, 1, 0, 0)))
     assert wire.waiting() == [(5, 3, "Leave")]
@@ -165,7 +165,7 @@ def test_when_the_parent_dies_the_orphan_joins_another() -> None:
     assert parent(wire, 9) == 5
 
 
-def test_the_root_gives_way_to_somebody_closer() -> None:
+def test_the_root_gives_way_to_an_agent_that_is_closer() -> None:
     wire = subscribed(Wire(5, 9), 9, 5)
     wire.add(2)
     wire.give(5, SiblingsChanged())
@@ -190,7 +190,7 @@ def test_an_old_look_up_changes_nothing() -> None:
     assert not wire.dispatcher
 
 
-def test_a_forwarder_nobody_needs_prunes_itself() -> None:
+def test_a_forwarder_without_children_prunes_itself() -> None:
     wire = subscribed(Wire(1, 4), 4)
     wire.add(9)
     wire.route(9, 4)
@@ -271,7 +271,7 @@ def test_a_deep_agent_climbs_into_a_free_slot_of_its_grandparent() -> None:
     assert "Join" not in str(wire.waiting()), "two hops down is not deep"
 
 
-def test_climbing_never_pushes_anybody_out() -> None:
+def test_climbing_never_pushes_an_agent_out() -> None:
     wire = Wire(1, 2, 3, 4, fanout=1)
     chain(wire, 1, 2, 3, 4)
     wire.now = 2 * CLIMB_S
@@ -313,7 +313,7 @@ def test_a_root_looks_again_when_siblings_change_during_its_look_up() -> None:
     assert [e.to for e in closer if isinstance(e, Send) and isinstance(e.message, Join)] == [contact(2)]
 
 
-def test_an_agent_that_sits_very_deep_is_sent_to_the_root_and_placed_anew() -> None:
+def test_an_agent_that_sits_very_deep_is_sent_to_the_root_and_placed_again() -> None:
     wire = Wire(1, fanout=2)
     for number, above in ((2, 1), (3, 2), (4, 3), (5, 4), (6, 5), (7, 6), (8, 5), (9, 4), (10, 3), (11, 2)):
         wire.add(number)

@@ -37,7 +37,7 @@ def test_a_root_alone_answers_itself_at_once() -> None:
     assert wire.give(1, MulticastAnswer(TREE, 1, b"ok")) == [done]
 
 
-def test_a_root_that_is_no_member_and_alone_has_nobody_to_wait_for() -> None:
+def test_a_root_that_is_no_member_and_alone_has_no_member_to_wait_for() -> None:
     wire = line(1, 5)
     wire.give(1, Unsubscribe(TREE))
     wire.give(5, Unsubscribe(TREE))
@@ -104,7 +104,7 @@ def test_a_dead_grandchild_costs_its_own_branch_only() -> None:
     assert wire.now < 1.0
 
 
-def test_publish_is_done_in_time_whoever_is_silent() -> None:
+def test_publish_is_done_in_time_whichever_member_is_silent() -> None:
     wire = line(1, 5)
     wire.give(1, Publish(TREE, b"q", 1.0))
     wire.deliver(lose=[Multicast])
@@ -162,7 +162,7 @@ def test_a_late_joiner_gets_the_last_messages_and_so_does_its_subtree() -> None:
     assert delivered(wire, 9) == expected
 
 
-def test_who_subscribes_late_where_a_forwarder_was_gets_the_log() -> None:
+def test_a_forwarder_that_subscribes_late_gets_the_log() -> None:
     wire = line(1, 5, 9)
     wire.give(5, Unsubscribe(TREE))
     wire.give(1, Publish(TREE, b"q", 1.0))
@@ -235,7 +235,7 @@ def test_malformed_answers_and_bodies_are_the_peers_fault() -> None:
     assert wire.forests[5].stats()["malformed"] == 4
 
 
-def test_a_window_remembers_what_was_heard_within_the_log() -> None:
+def test_a_window_remembers_what_was_received_within_the_log() -> None:
     window = ReceivedNumbers(0)
     for seq in (1, 3, 4):
         window.add(seq)

@@ -25,7 +25,7 @@ def test_a_number_behind_a_gap_waits_for_the_gap() -> None:
     assert (window.upto, window.beyond) == (3, {})
 
 
-def test_a_gap_that_nobody_replays_any_more_counts_as_heard() -> None:
+def test_a_gap_that_no_agent_replays_any_more_counts_as_received() -> None:
     window = ReceivedNumbers(0)
     window.add(LOG_MAX + 5)
     assert window.has(5)
@@ -42,7 +42,7 @@ def test_a_skip_never_goes_back() -> None:
 
 
 @given(st.lists(st.integers(1, 3 * LOG_MAX), max_size=60))
-def test_a_heard_number_stays_heard_and_the_window_is_bounded(numbers: list[int]) -> None:
+def test_a_received_number_stays_received_and_the_window_is_bounded(numbers: list[int]) -> None:
     window = ReceivedNumbers(0)
     for received, seq in enumerate(numbers, 1):
         window.add(seq)

@@ -56,7 +56,7 @@ def test_a_new_parent_gets_what_is_held_each_part_alone() -> None:
     assert parent.got == [(replace(TWO, alone=True), False)]
 
 
-def test_a_part_of_nobody_goes_up_only_as_a_claim_and_is_not_held() -> None:
+def test_a_part_without_a_member_goes_up_only_as_a_claim_and_is_not_held() -> None:
     flow, parent, held = outflow()
     flow.resume(None)
     nobody = Part(5, 9, 0)

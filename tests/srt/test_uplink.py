@@ -150,7 +150,7 @@ def test_another_parent_gets_the_reports_and_nothing_else() -> None:
     assert (sent(context), uplink.deadline, len(uplink)) == ([], None, 2)
 
 
-def test_the_root_tells_its_owner() -> None:
+def test_the_root_notifies_its_owner() -> None:
     _, owner, uplink = made()
     uplink.overlap(3, 4, 1)
     uplink.become_root()

@@ -150,7 +150,7 @@ def test_the_blocks_of_the_mapped_file_are_on_the_disk(host: Host) -> None:
     assert found.st_blocks * 512 >= found.st_size > 0
 
 
-def test_what_is_held_is_told_with_its_reason_until_the_hold_ends(
+def test_a_held_job_is_reported_with_its_reason_until_the_hold_ends(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):

@@ -46,7 +46,7 @@ def names(storage: MemoryStorage) -> list[str]:
     return storage.names("dead-letter/")
 
 
-def test_a_letter_says_what_it_is_and_is_read_again() -> None:
+def test_a_dead_letter_describes_itself_and_is_read_again() -> None:
     storage = MemoryStorage()
     kept = DeadLetters(storage, "web1")
     kept.write(effect(-5))
@@ -84,7 +84,7 @@ def test_beyond_the_budget_the_oldest_intervals_go_and_are_counted() -> None:
     assert left == [1002, 1003, 1004][-len(left) :]
 
 
-def test_a_letter_over_the_whole_budget_is_kept_alone() -> None:
+def test_a_dead_letter_over_the_whole_budget_is_kept_alone() -> None:
     storage = MemoryStorage()
     kept = DeadLetters(storage, "web1", bytes_max=100)
     kept.write(effect(1, bytes(1000)))
@@ -92,7 +92,7 @@ def test_a_letter_over_the_whole_budget_is_kept_alone() -> None:
     assert names(storage) == ["dead-letter/shop.top/2.0badc0de.partial"]
 
 
-def test_a_full_disk_costs_the_letter_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_the_dead_letter_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemoryStorage()
     kept = DeadLetters(storage, "web1")
 
@@ -106,7 +106,7 @@ def test_a_full_disk_costs_the_letter_not_the_agent(monkeypatch: pytest.MonkeyPa
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_damaged_letters_are_refused(data: Any) -> None:
+def test_damaged_dead_letters_are_refused(data: Any) -> None:
     storage = MemoryStorage()
     DeadLetters(storage, "web1").write(effect(7, b"abc"))
     good = bytearray(storage.read(names(storage)[0]) or b"")
@@ -159,7 +159,7 @@ def test_the_command_prints_the_rows(tmp_path: Path) -> None:
     assert isinstance(CliRunner().invoke(dead_letters_command, [str(bad)]).exception, DataError)
 
 
-def test_a_worker_says_what_was_sealed_before_its_start_and_not_released() -> None:
+def test_a_worker_sends_what_was_sealed_before_its_start_and_not_released() -> None:
     job = LocalJob(manifest(), 10)
     frames = FrameLog(MemoryStorage())
     counts = [1] + [0] * (len(BUCKETS) - 1)

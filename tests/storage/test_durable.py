@@ -234,7 +234,7 @@ def test_the_state_log_does_not_grow_with_records(tmp_path: Path, monkeypatch: p
     assert [disk.logs.found()[0].latest] == [1199]
 
 
-def test_a_record_that_is_damaged_in_its_place_is_said(tmp_path: Path) -> None:
+def test_a_record_that_is_damaged_in_its_place_is_reported(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.state.apply([Persist(RECORD, b"\0" * 28, b"\xc1")])
     with pytest.raises(StorageError, match="cannot put back results"):

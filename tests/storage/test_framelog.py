@@ -316,7 +316,7 @@ def test_a_torn_end_is_no_damage(end: bytes, caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
 
 
-def test_frames_of_another_agent_are_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+def test_frames_of_another_agent_belong_to_no_job(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     log = FrameLog(storage, owner=b"other")
     log.append(sealed("j", 0))

@@ -150,7 +150,7 @@ def test_a_version_that_annuls_contributions_of_a_damaged_log_declares_the_gap_i
     assert lost(found) == [(1, 1)]
 
 
-def test_a_revision_that_damage_took_is_declared_once_in_a_life_of_the_agent() -> None:
+def test_a_revision_that_damage_took_is_declared_once_in_a_boot_of_the_agent() -> None:
     frames = [sealed("j", 0)]
     for seq in (1, 2):
         revised = [RevisedInterval(0, seq + 1, [1], [b"late"], [1], seq, 1)]

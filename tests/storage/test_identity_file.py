@@ -10,7 +10,7 @@ from elfmesh.storage.statelog import NAME, StateLog
 from elfmesh.storage.storage import MemoryStorage
 
 
-def test_an_identity_is_kept_and_each_life_has_a_higher_incarnation() -> None:
+def test_an_identity_is_kept_and_each_boot_has_a_higher_incarnation() -> None:
     storage = MemoryStorage()
     lives = []
     for _ in range(3):
@@ -38,7 +38,7 @@ def started(storage: MemoryStorage) -> tuple[bytes, int, StateLog]:
     return identity.id, identity.incarnation, state
 
 
-def test_a_flipped_bit_of_the_identity_leaves_the_agent_who_it_is() -> None:
+def test_a_flipped_bit_of_the_identity_does_not_change_the_agents_id() -> None:
     whole = MemoryStorage()
     agent, boot, _ = started(whole)
     content = whole.read(IDENTITY_FILE)

@@ -54,7 +54,7 @@ def test_dropping_everything_takes_no_disk(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_full_disk_is_said_and_costs_nothing_that_was_there(
+def test_a_full_disk_is_reported_and_costs_nothing_that_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SpillStore(tmp_path)
@@ -157,7 +157,7 @@ def test_what_outlives_the_store_may_still_drop(tmp_path: Path) -> None:
     assert (store.nbytes, store.disk_bytes) == (0, 0)
 
 
-def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:
+def test_a_store_that_was_closed_refuses_to_read_and_write(tmp_path: Path) -> None:
     store = SpillStore(tmp_path)
     number = store.put(b"blob")
     store.close()

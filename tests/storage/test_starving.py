@@ -107,7 +107,7 @@ def test_a_follower_holds_a_quarter_of_the_descriptors_at_most() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_thread_waits_for_a_descriptor_and_the_main_one_is_told(
+def test_a_thread_waits_for_a_descriptor_and_the_main_one_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a"
@@ -133,7 +133,7 @@ def test_a_thread_waits_for_a_descriptor_and_the_main_one_is_told(
     assert not starving.problem()
 
 
-def test_a_process_that_may_open_no_more_files_says_so() -> None:
+def test_a_process_that_may_open_no_more_files_reports_it() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert not starving.exhausted()
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))

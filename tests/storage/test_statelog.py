@@ -233,7 +233,7 @@ def test_what_is_forgotten_leaves_the_file_and_what_is_kept_stays() -> None:
     assert StateLog(storage).items() == (("job", b"kept", b"k" * 1000), ("vote", b"j", bytes([87]) * 10_000))
 
 
-def test_a_kind_is_forgotten_without_a_sync_and_leaves_the_file_when_it_is_written_anew() -> None:
+def test_a_kind_is_forgotten_without_a_sync_and_leaves_the_file_when_it_is_rewritten() -> None:
     storage = MemoryStorage()
     log = StateLog(storage)
     log.apply(effects(("result", b"2", b"b"), ("vote", b"j", b"one"), ("result", b"1", b"a" * SLACK_BYTES)))
@@ -266,7 +266,7 @@ def test_a_disk_without_room_for_a_shorter_file_keeps_the_longer_one(monkeypatch
     assert StateLog(storage).items() == (("vote", b"j", b"last"),)
 
 
-def test_a_disk_that_cannot_sync_is_said_and_nothing_is_remembered() -> None:
+def test_a_disk_that_cannot_sync_is_reported_and_nothing_is_remembered() -> None:
     storage = MemoryStorage()
     log = StateLog(storage)
     storage.files[NAME].fail_sync = True

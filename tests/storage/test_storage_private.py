@@ -100,7 +100,7 @@ def test_all_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_an_agent_does_not_start_in_a_directory_of_everybody(tmp_path: Path) -> None:
+def test_an_agent_does_not_start_in_a_directory_that_other_users_may_write(tmp_path: Path) -> None:
     root = tmp_path / "data"
     root.mkdir()
     root.chmod(0o777)

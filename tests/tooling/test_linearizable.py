@@ -143,7 +143,7 @@ def test_a_version_that_its_master_took_back_is_known_only_where_that_may_be() -
     assert explain(history, taken_back=True) == ""
 
 
-def test_who_asks_for_more_than_can_be_decided_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_with_too_many_orders_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.linearizable.STEPS_MAX", 50)
     history = [NEW, *(silent("update", 2.0 + n, f"{B} {n}") for n in range(15)), read(40.0, 9, A)]
     with pytest.raises(Undecided):

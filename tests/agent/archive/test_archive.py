@@ -138,7 +138,7 @@ async def test_what_arrow_refuses_is_a_problem_with_a_name(
     await archives.close()
 
 
-def test_the_budget_takes_the_oldest_files_and_says_how_many(tmp_path: Path) -> None:
+def test_the_budget_deletes_the_oldest_files_and_reports_their_number(tmp_path: Path) -> None:
     rig = Rig(tmp_path, file="1 kB", bytes="9 kB")
     for turn in range(20):
         rig.write(*(json.dumps({"n": turn, "pad": os.urandom(40).hex()}) for _ in range(10)))

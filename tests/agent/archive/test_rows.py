@@ -11,7 +11,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from tests.agent.archive.rig import Rig
 
 
-def test_each_row_says_which_byte_of_which_file_it_was(tmp_path: Path) -> None:
+def test_each_row_names_its_file_and_its_offset_in_it(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write('{"a": 1}', "", "not json \u00fc", '{"a": 2}')
     rig.log.write_bytes(rig.log.read_bytes() + b'bad \xff byte\n{"a": 3}\n')

@@ -67,7 +67,7 @@ def damaged(recorded: Path, tmp_path: Path, file: str, damage: str) -> list[tupl
 
 
 @pytest.mark.parametrize(("case", "damage"), ROWS, ids=[f"{case.file[-14:]}-{what}" for case, what in ROWS])
-def test_a_damaged_file_costs_what_the_matrix_says(
+def test_a_damaged_file_has_the_outcome_in_the_matrix(
     recorded: Path, tmp_path: Path, case: Case, damage: str
 ) -> None:
     for label, root in damaged(recorded, tmp_path, case.file, damage):
@@ -120,7 +120,7 @@ def test_a_directory_without_damage_is_clean_and_stays_as_it_is(recorded: Path, 
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
-def test_check_says_nothing_that_the_agent_would_say(
+def test_check_writes_no_log_line_of_an_agent(
     recorded: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for file in ("state.log", "frames.log", "audit.log", SEGMENT, META):
@@ -130,7 +130,9 @@ def test_check_says_nothing_that_the_agent_would_say(
         assert caplog.records == [], file
 
 
-def test_a_page_of_rows_that_is_not_what_its_name_says_is_found(recorded: Path, tmp_path: Path) -> None:
+def test_check_finds_a_page_of_rows_that_differs_from_the_digest_in_its_name(
+    recorded: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "data"
     shutil.copytree(recorded / "own", root)
     pages = PageFiles(root / RESULTS)

@@ -66,7 +66,7 @@ def damaged(recorded: Path, tmp_path: Path, file: str, damage: str) -> list[tupl
 
 
 @pytest.mark.parametrize("damage", [DAMAGES[0], DAMAGES[1], "empty", "zeros"])
-def test_repair_says_what_it_would_do_and_does_it_with_yes(
+def test_repair_prints_its_steps_and_takes_them_only_with_yes(
     recorded: Path, tmp_path: Path, damage: str
 ) -> None:
     """The stream that did not start does, without the damaged lines; the file is kept as it was."""
@@ -127,7 +127,7 @@ def test_a_damaged_audit_log_is_not_cut(recorded: Path, tmp_path: Path) -> None:
     assert (root / AUDIT).read_bytes() == data
 
 
-def test_a_letter_that_cannot_be_read_is_moved_aside(recorded: Path, tmp_path: Path) -> None:
+def test_repair_moves_an_unreadable_dead_letter_aside(recorded: Path, tmp_path: Path) -> None:
     ((_, root),) = damaged(recorded, tmp_path, LETTER, "zeros")
     done = CliRunner().invoke(repair_command, [str(root), "--yes"])
     assert done.exit_code == 0

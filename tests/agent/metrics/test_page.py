@@ -69,7 +69,7 @@ def test_a_master_has_the_worth_of_tentative_records() -> None:
     assert (sample.labels, sample.value) == ({"job": "t/m"}, 0.9)
 
 
-def test_numbers_are_those_that_the_agent_says() -> None:
+def test_metrics_hold_the_numbers_that_the_agent_reports() -> None:
     found = parsed(write(samples_of(reported({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
     assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
     assert found["elf_job_ingest_lag_seconds"][0].value == 10.0

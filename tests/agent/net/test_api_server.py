@@ -88,7 +88,7 @@ async def test_people_with_certificates_are_answered(ca: Authority, tmp_path: Pa
         assert not (tmp_path / "data" / "api.token").exists()
 
 
-async def test_who_has_no_certificate_gets_no_answer(ca: Authority, tmp_path: Path) -> None:
+async def test_a_caller_without_a_certificate_gets_no_answer(ca: Authority, tmp_path: Path) -> None:
     async with serving(config(ca, tmp_path)) as (server, _, backend):
         async with AsyncClient(server.address) as plain:
             with pytest.raises(Unreachable):
@@ -124,7 +124,9 @@ async def test_people_of_another_cluster_are_refused_by_name(ca: Authority, tmp_
         assert backend.asked == []
 
 
-async def test_a_client_refuses_who_is_not_called_what_it_dialled(ca: Authority, tmp_path: Path) -> None:
+async def test_a_client_refuses_a_server_whose_certificate_does_not_name_the_dialled_host(
+    ca: Authority, tmp_path: Path
+) -> None:
     """An agent's certificate names its host; a person's names none, so no server can answer with it."""
     notified = config(ca, tmp_path)
     person = issued(ca, "eve", Role.READER)
@@ -218,14 +220,16 @@ async def test_without_certificates_the_token_is_there_and_gone_with_the_agent(
         {"api": "agent.example.org:7401"},
     ],
 )
-def test_addresses_that_others_reach_need_certificates_or_the_dangerous_word(raw: dict[str, Any]) -> None:
+def test_addresses_that_other_hosts_reach_need_certificates_or_the_dangerous_setting(
+    raw: dict[str, Any],
+) -> None:
     with pytest.raises(ConfigError, match="no certificates are configured"):
         config_of(raw, "test")
     assert config_of({**raw, "dangerously_insecure_network": True}, "test").dangerously_insecure_network
     assert config_of({**raw, "tls": {"dir": "/etc/elf/tls"}}, "test").tls.given
 
 
-def test_an_agent_without_certificates_joins_nobody_elsewhere() -> None:
+def test_an_agent_without_certificates_joins_no_agent_on_another_host() -> None:
     raw = {"join": ["127.0.0.1:1", "10.0.0.5:7400"]}
     with pytest.raises(ConfigError, match=r"10\.0\.0\.5.*no certificates"):
         Security(config_of(raw, "test"))
@@ -251,7 +255,7 @@ def test_half_a_tls_section_is_refused(tls: dict[str, Any]) -> None:
         config_of({"tls": tls}, "test")
 
 
-def test_half_a_certificate_on_the_command_line_calls_nobody() -> None:
+def test_a_client_with_half_a_certificate_on_the_command_line_connects_to_no_agent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ConfigError, match="missing"):
         connect(f"127.0.0.1:{server.getsockname()[1]}", cert="a").get("agents")
 

@@ -51,7 +51,7 @@ async def test_its_own_user_operates_there_without_token_or_certificate(
     assert not path.exists()
 
 
-async def test_who_waits_while_an_agent_starts_has_the_token_of_this_life(tmp_path: Path) -> None:
+async def test_a_client_that_waits_while_an_agent_starts_reads_the_token_of_this_boot(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         notified = plain(tmp_path, tmp_path / "api.sock")
         address = ApiServer(notified, Security(notified), stack).address
@@ -85,7 +85,7 @@ async def test_a_file_is_never_taken_for_a_socket(tmp_path: Path) -> None:
     assert path.read_text() == "text"
 
 
-async def test_nobody_there_and_no_path_are_said_in_one_line(tmp_path: Path) -> None:
+async def test_a_missing_agent_and_a_missing_path_are_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="no agent answers at unix:"):
         Client(f"unix:{tmp_path}/none.sock").get("agents")
     with pytest.raises(ConfigError, match="no path"):

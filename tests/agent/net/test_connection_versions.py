@@ -120,7 +120,7 @@ def test_manifests_of_the_first_version_keep_their_bytes() -> None:
     assert msgspec.msgpack.decode(asked.canonical(), type=Manifest) == asked
 
 
-def test_a_kind_of_message_that_version_1_does_not_know_says_since_when_there_is_one() -> None:
+def test_a_message_type_that_version_1_does_not_know_names_its_first_version() -> None:
     """An agent that is sent a kind it does not know takes the connection for broken."""
     known = {f"{room}.{kind}" for room, kinds in VERSION_1.items() for kind in kinds.split()}
     assert {str(kind.__struct_config__.tag) for kind in MESSAGES if kind.since == 1} == known

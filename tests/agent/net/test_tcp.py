@@ -206,7 +206,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_a_peer_outside_the_protocol_is_cut_off_counted_and_hurts_nobody(kind: str) -> None:
+async def test_a_peer_that_breaks_the_protocol_is_disconnected_and_counted_and_harms_no_other(
+    kind: str,
+) -> None:
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):
         reader, writer = await asyncio.open_connection(a.contact.host, a.contact.port)

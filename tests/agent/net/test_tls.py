@@ -99,7 +99,7 @@ async def test_agents_of_one_cluster_talk_in_both_directions_and_in_bulk(ca: Aut
         assert a.count("connections") == b.count("connections") == 1
 
 
-async def test_an_address_alone_is_enough_where_certificates_say_who_answers(ca: Authority) -> None:
+async def test_an_address_alone_is_enough_where_certificates_identify_the_peer(ca: Authority) -> None:
     a, b = agent(ca, "a"), agent(ca, "b")
     async with fleet(a, b):
         a.say(Contact(b"", b.contact.host, b.contact.port), 1)
@@ -178,7 +178,7 @@ async def test_an_agent_of_another_cluster_of_the_same_ca_is_refused(ca: Authori
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.OPERATOR, Role.SUBMITTER])
-async def test_who_is_no_agent_speaks_nothing_on_the_overlay(ca: Authority, role: Role) -> None:
+async def test_a_certificate_of_another_role_opens_no_overlay_connection(ca: Authority, role: Role) -> None:
     server = agent(ca, "b")
     honest = Trust(issued(ca, "a", Role.AGENT), "shop")
     person = issued(ca, "eve", role, namespace="shop")
@@ -186,7 +186,7 @@ async def test_who_is_no_agent_speaks_nothing_on_the_overlay(ca: Authority, role
     await refused(server, Peer(honest.me.agent, honest), "refused_identity")
 
 
-async def test_an_agent_that_says_it_is_another_is_refused(ca: Authority) -> None:
+async def test_an_agent_that_claims_the_id_of_another_is_refused(ca: Authority) -> None:
     server, other = agent(ca, "b"), agent(ca, "c")
     liar = Trust(issued(ca, "a", Role.AGENT), "shop")
     await refused(server, Peer(other.contact.id, liar), "refused_identity")
@@ -194,7 +194,7 @@ async def test_an_agent_that_says_it_is_another_is_refused(ca: Authority) -> Non
     await refused(agent(ca, "e"), Peer(b"\x00" * 20, chosen), "refused_identity")
 
 
-async def test_who_answers_with_anothers_id_is_refused_by_who_dials(ca: Authority) -> None:
+async def test_a_dialling_agent_refuses_a_peer_that_answers_with_the_id_of_another(ca: Authority) -> None:
     a, b = agent(ca, "a"), agent(ca, "b")
     impostor = Trust(issued(ca, "x", Role.AGENT), "shop")
     x = Peer(b.contact.id, impostor)
@@ -293,7 +293,9 @@ async def test_connections_live_for_so_long_and_no_longer(ca: Authority) -> None
         assert b.gone == []
 
 
-async def test_a_socket_that_says_nothing_is_cut_off(ca: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_closes_a_connection_that_sends_nothing(
+    ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elfmesh.agent.net.connection.HELLO_TIMEOUT_S", 0.05)
     b = agent(ca, "b")
     async with fleet(b):

@@ -37,7 +37,7 @@ def test_a_tree_names_its_neighbours(parent: Contact | None) -> None:
     }
 
 
-def test_memory_says_its_limit_and_what_its_store_failed_with() -> None:
+def test_the_report_of_memory_has_its_limit_and_the_error_of_its_store() -> None:
     assert _memory(None) == {}
     budget = MemoryBudget(1000)
     wanted = {"open_intervals_bytes": 0, "limit_bytes": 1000, "spilled_bytes": 0, "problem": None}

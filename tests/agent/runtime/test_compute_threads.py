@@ -157,7 +157,7 @@ def test_a_large_merge_keeps_no_small_one_waiting() -> None:
     assert asyncio.run(work()) == ["compute", "bulk"]
 
 
-def test_what_took_long_the_last_time_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_took_long_the_last_time_is_queued_as_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_threads, "LONG_MAX", 1)
     now = [0.0]
 

@@ -147,7 +147,7 @@ def test_writes_of_one_turn_are_one_group_up_to_another_kind() -> None:
     asyncio.run(main())
 
 
-def test_a_read_holds_up_nobody() -> None:
+def test_a_read_delays_no_other_effect() -> None:
     async def main() -> None:
         rig = Rig()
         read = ctl.ReadLog(1, b"j", None, None, 10)

@@ -64,7 +64,7 @@ def test_a_traceback_stays_within_its_event() -> None:
     assert "\n" not in line
 
 
-def test_an_agent_writes_what_it_was_told_to(tmp_path: Path) -> None:
+def test_an_agent_writes_its_log_in_the_configured_format(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "elfmesh.agent", "agent", "--log-format", "json"]
     command += ["--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as agent:

@@ -14,7 +14,7 @@ from tests.agent.service.listener import Listener
 from tests.patience import PATIENCE_S
 
 
-def test_every_message_is_what_the_manual_says(tmp_path: Path) -> None:
+def test_every_message_is_as_the_manual_defines_it(tmp_path: Path) -> None:
     with Listener(tmp_path / "notify") as manager:
         notifier = Notifier(str(manager.path), 2.0)
         notifier.ready("api 127.0.0.1:7401")
@@ -56,7 +56,7 @@ def test_a_manager_that_has_gone_costs_one_warning(tmp_path: Path, caplog: pytes
     ]
 
 
-def test_a_manager_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_service_manager_that_does_not_read_never_blocks_the_agent(tmp_path: Path) -> None:
     with Listener(tmp_path / "notify") as manager:
         notifier = Notifier(str(manager.path))
         for _ in range(5000):  # far more than its queue takes: a blocking send would never end
@@ -64,7 +64,7 @@ def test_a_manager_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
         assert manager.next() == {"WATCHDOG": "1"}
 
 
-def test_without_a_manager_nothing_is_said_and_nothing_watched() -> None:
+def test_without_a_manager_the_agent_sends_nothing_and_no_watchdog_runs() -> None:
     notifier = notifier_of({"WATCHDOG_USEC": "1000"})
     assert notifier.watchdog_s is None
     notifier.ready("")

@@ -42,7 +42,7 @@ def test_the_same_again_is_nothing() -> None:
     assert str(Reload(config(), config, {}).again()) == "nothing has changed"
 
 
-def test_a_wrong_configuration_changes_nothing_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_configuration_changes_nothing_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     def wrong() -> AgentConfig:
         raise ConfigError("unknown key 'limit'", where="agent.toml")
 

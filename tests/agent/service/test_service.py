@@ -107,7 +107,7 @@ def alive(fields: Fields) -> bool:
     return fields.get("WATCHDOG") == "1"
 
 
-def test_a_service_is_ready_when_it_answers_reloads_and_says_that_it_stops(agent: Started) -> None:
+def test_a_service_is_ready_when_it_answers_and_reports_that_it_reloads_and_stops(agent: Started) -> None:
     agent.start(watchdog_s=60)
     agent.ready()
     healthy = agent.elf("health", "-o", "json")
@@ -147,7 +147,7 @@ def test_nothing_is_ready_that_has_not_joined(agent: Started) -> None:
 @pytest.mark.parametrize(
     ("place", "what"), [("seal:1:hang", "reading"), ("activate:1:hang", "the loop")], ids=["reading", "loop"]
 )
-def test_who_hangs_gives_no_more_signs_of_life(agent: Started, place: str, what: str) -> None:
+def test_an_agent_that_hangs_sends_no_more_signs_of_life(agent: Started, place: str, what: str) -> None:
     """A seal that never ends leaves the loop free: a bare timer would go on. The other one stops the loop."""
     agent.start(watchdog_s=WATCHDOG_S, ELF_FAILPOINT=place)
     agent.ready()

@@ -62,7 +62,7 @@ async def test_without_a_watchdog_nothing_runs() -> None:
         await Watchdog(Notifier("/nobody"), Streams()).run()
 
 
-def test_who_waits_for_a_full_disk_is_not_stuck(tmp_path: Path) -> None:
+def test_a_stream_that_waits_for_a_full_disk_is_not_stuck(tmp_path: Path) -> None:
     streams = Streams()
     streams.problem = "reading waits: the disk is full"
     with Listener(tmp_path / "notify") as manager:

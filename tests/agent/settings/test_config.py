@@ -57,7 +57,7 @@ def test_the_command_line_overrides_the_file(toml: Path) -> None:
     assert sorted(config.streams) == ["access", "clicks"]
 
 
-def test_agents_can_be_told_another_address_than_is_listened_on(toml: Path) -> None:
+def test_an_agent_may_advertise_another_address_than_it_listens_on(toml: Path) -> None:
     assert load_config(str(toml)).advertise_address is None
     assert load_config(str(toml), advertise="[2001:db8::1]:7400").advertise_address == ("2001:db8::1", 7400)
     for wrong in ("web-1", "web-1:0", "web-1:65536"):
@@ -150,12 +150,12 @@ def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["novalue", "=x", "a b=c"])
-def test_a_wrong_label_says_how_to_write_it(text: str) -> None:
+def test_the_error_of_a_wrong_label_shows_how_to_write_it(text: str) -> None:
     with pytest.raises(UsageError, match="KEY=VALUE"):
         parse_label(text)
 
 
-def test_a_wrong_stream_says_how_to_write_it() -> None:
+def test_the_error_of_a_wrong_stream_shows_how_to_write_it() -> None:
     with pytest.raises(UsageError, match="NAME=PATH"):
         parse_stream("justaname")
 

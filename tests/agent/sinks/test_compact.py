@@ -159,7 +159,9 @@ def by_duckdb(root: Path) -> int:
 
 
 @pytest.mark.parametrize("how", [by_arrow, by_duckdb])
-async def test_who_reads_meanwhile_sees_each_row_once(tmp_path: Path, how: Callable[[Path], int]) -> None:
+async def test_a_reader_sees_each_row_once_during_compaction(
+    tmp_path: Path, how: Callable[[Path], int]
+) -> None:
     await filled(tmp_path, days=6)
     done, seen = threading.Event(), []
 

@@ -81,7 +81,7 @@ def test_a_missing_extra_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) ->
         config_of({"sinks": {"a": raw}}, "agent.toml")
 
 
-def test_validate_says_all_that_is_wrong_with_its_line(tmp_path: Path) -> None:
+def test_validate_reports_every_error_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text(
         '[sinks.a]\ntype = "parquet"\njobs = ["shop"]\npath = "x"\n'

@@ -91,7 +91,7 @@ async def test_each_interval_comes_once_and_in_order_also_those_that_come_later(
     assert sink.indices == [*range(250), 300, 301]
 
 
-async def test_a_sink_that_is_down_gets_everything_later_and_says_so_meanwhile(tmp_path: Path) -> None:
+async def test_a_sink_that_is_down_is_reported_and_gets_everything_later(tmp_path: Path) -> None:
     sink, master = Memory(), Master(tmp_path)
     sink.down = True
     master.append(*(item(index) for index in range(9)))
@@ -184,7 +184,7 @@ async def test_quiet_times_are_no_loss(tmp_path: Path, expired: int | None) -> N
     assert sink.lost == []
 
 
-async def test_what_is_refused_becomes_a_letter_and_the_next_one_is_written(tmp_path: Path) -> None:
+async def test_a_refused_interval_becomes_a_dead_letter_and_the_next_one_is_written(tmp_path: Path) -> None:
     sink, master = Memory(), Master(tmp_path)
     sink.refuses = {2}
     master.append(*(item(index) for index in range(4)))
@@ -231,7 +231,9 @@ async def test_while_a_job_has_no_master_its_sinks_wait(tmp_path: Path) -> None:
         await following.until(lambda: sink.indices == [0, 1] and not following.progress.problem)
 
 
-async def test_a_job_that_is_gone_ends_its_follower_and_one_made_anew_is_another_log(tmp_path: Path) -> None:
+async def test_a_job_that_is_gone_ends_its_follower_and_one_created_again_is_another_log(
+    tmp_path: Path,
+) -> None:
     sink, master = Memory(), Master(tmp_path)
     master.append(item(8))
     async with Following(sink, master) as following:
@@ -272,7 +274,7 @@ async def test_a_sink_that_is_behind_gets_the_numbering_before_an_update_first(
     assert sink.lost == []
 
 
-async def test_what_is_left_of_a_numbering_that_nobody_holds_is_declared(
+async def test_the_rest_of_a_numbering_that_no_agent_holds_is_declared(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink, master = Memory(), Master(tmp_path, intervals_max=20)
@@ -298,7 +300,7 @@ async def test_what_is_left_of_a_numbering_that_nobody_holds_is_declared(
 
 
 @pytest.mark.parametrize("after", ["3c4d", None])
-async def test_a_sink_hears_that_a_job_is_gone_also_if_it_was_down_then(
+async def test_a_sink_learns_that_a_job_is_gone_also_if_it_was_down_then(
     tmp_path: Path, after: str | None
 ) -> None:
     class Away(Memory):
@@ -342,7 +344,7 @@ async def test_a_bug_in_a_sink_is_a_problem_of_this_sink_alone(tmp_path: Path) -
         await following.until(lambda: sink.indices == [0])
 
 
-def test_letters_have_a_budget_and_survive_a_restart(tmp_path: Path) -> None:
+def test_dead_letters_have_a_budget_and_survive_a_restart(tmp_path: Path) -> None:
     storage = DiskStorage(tmp_path)
     letters = SinkDeadLetters(storage, "hook", bytes_max=2000)
     for index in range(9):

@@ -145,13 +145,13 @@ async def test_hostile_values_and_too_much(servers: str) -> None:
     assert found[0][1]["rows"][0]["text"] == HOSTILE.column("text")[0].as_py()
 
 
-async def test_brokers_that_are_not_there_are_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_brokers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elfmesh.agent.sinks.kafka.ANSWER_S", 0.2)
     with pytest.raises(Unavailable):
         await sink("127.0.0.1:9").write(LOG, item(1))
 
 
-async def test_a_sink_without_descriptors_says_so_and_writes_all_messages_when_it_has_them(
+async def test_a_sink_without_descriptors_reports_it_and_writes_all_messages_when_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka reports a time-out, whatever it has waited for. It closes an idle connection by itself."""

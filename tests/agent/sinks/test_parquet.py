@@ -45,7 +45,7 @@ def counts(tmp_path: Path) -> dict[int, int]:
     return found
 
 
-async def test_an_interval_is_a_file_that_says_what_it_is(tmp_path: Path) -> None:
+async def test_an_interval_is_a_file_that_holds_its_own_description(tmp_path: Path) -> None:
     out = sink(tmp_path)
     assert await out.position(LOG) is None
     assert await out.write(LOG, item(57))
@@ -163,7 +163,7 @@ async def test_a_torn_commit_is_none(tmp_path: Path) -> None:
     assert [each["interval"] for each in commits(tmp_path)] == [0, 1]
 
 
-async def test_a_damaged_commit_is_said_to_be_one_and_not_passed_over(tmp_path: Path) -> None:
+async def test_a_damaged_commit_is_reported_and_not_skipped(tmp_path: Path) -> None:
     out = sink(tmp_path)
     await out.write(LOG, item(0))
     await out.close()

@@ -166,7 +166,7 @@ async def test_a_server_that_falls_silent_is_a_problem_until_it_answers_again(
     assert counts(db) == {0: 2, 1: rows_each}
 
 
-def test_the_kernel_asks_after_a_host_that_is_gone_unless_the_conninfo_says_otherwise(
+def test_the_kernel_probes_a_silent_server_unless_the_conninfo_sets_another_time(
     conninfo: str,
 ) -> None:
     def parameters(conninfo: str) -> dict[str, str]:
@@ -243,7 +243,7 @@ async def test_a_database_that_is_not_there_from_the_beginning_gets_each_lost_in
     ],
     ids=["check", "unique", "trigger"],
 )
-async def test_rows_that_a_constraint_of_others_refuses_become_a_letter(
+async def test_rows_that_a_constraint_of_others_refuses_become_a_dead_letter(
     conninfo: str, db: psycopg.Connection[Any], tmp_path: Path, added: str
 ) -> None:
     master = Master(tmp_path)
@@ -288,7 +288,9 @@ async def test_two_agents_and_a_master_that_wakes(conninfo: str, db: psycopg.Con
     assert counts(db) == {1: 2, 2: 1}
 
 
-async def test_a_job_made_anew_has_keys_of_its_own(conninfo: str, db: psycopg.Connection[Any]) -> None:
+async def test_a_job_that_is_created_again_has_keys_of_its_own(
+    conninfo: str, db: psycopg.Connection[Any]
+) -> None:
     out = sink(conninfo)
     await out.write(LOG, item(1))
     await out.write(LogName(LOG.job, "3c4d"), item(1))
@@ -364,7 +366,7 @@ async def test_dates_that_no_calendar_has_are_refused(conninfo: str) -> None:
         await sink(conninfo).write(LOG, item(1, pa.table({"day": pa.array([2**31 - 1], pa.date32())})))
 
 
-async def test_a_server_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         await sink(f"host={tmp_path} dbname=x password=secret").write(LOG, item(1))
 
@@ -378,7 +380,7 @@ async def test_a_conninfo_that_cannot_be_read_is_not_repeated() -> None:
     await broken.close()
 
 
-async def test_a_sink_without_descriptors_says_so_and_writes_all_rows_when_it_has_them(
+async def test_a_sink_without_descriptors_reports_it_and_writes_all_rows_when_it_has_them(
     conninfo: str, db: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libpq cannot say why it does not connect."""

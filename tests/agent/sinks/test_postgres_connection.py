@@ -73,7 +73,7 @@ def test_a_wait_ends_when_no_byte_comes_for_too_long(
         ("postgresql://h/db?keepalives_idle=3", {"keepalives_idle": "3", "tcp_user_timeout": 30_000}),
     ],
 )
-def test_what_the_conninfo_says_is_in_force(
+def test_settings_of_the_conninfo_are_in_force(
     conninfo: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []

@@ -156,7 +156,7 @@ async def test_failures_are_tried_again_and_redirects_not_followed(
     assert len({request.headers["Idempotency-Key"] for request in receiver.requests}) == 1
 
 
-async def test_what_is_refused_for_ever_is_a_letter_and_declared(
+async def test_an_interval_that_is_refused_for_ever_is_a_dead_letter_and_declared(
     receiver: Receiver, hooks: Hooks, tmp_path: Path
 ) -> None:
     receiver.answers = [422, 200, 200]
@@ -169,7 +169,7 @@ async def test_what_is_refused_for_ever_is_a_letter_and_declared(
     assert receiver.kept['"shop/top:1a2b:1-1:lost"']["lost"] == [1, 1]
 
 
-async def test_a_receiver_that_refuses_even_to_hear_of_losses_does_not_stop_the_rest(
+async def test_a_receiver_that_refuses_declarations_of_losses_does_not_stop_the_rest(
     receiver: Receiver, hooks: Hooks
 ) -> None:
     receiver.answers = [400]
@@ -247,7 +247,7 @@ async def test_a_damaged_position_is_a_problem_not_a_beginning(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_sink_without_descriptors_says_so_and_calls_again_when_it_has_them(
+async def test_a_sink_without_descriptors_reports_it_and_calls_again_when_it_has_them(
     receiver: Receiver, hooks: Hooks, tmp_path: Path, host: str
 ) -> None:
     """It lacks them for the request, and then for its position."""

@@ -58,7 +58,7 @@ def path_of(canonical: str) -> str:
 
 
 @pytest.mark.parametrize(("method", "canonical"), sorted(routes()), ids=str)
-async def test_who_lacks_the_role_reaches_no_handler(api: Api, method: str, canonical: str) -> None:
+async def test_a_caller_that_lacks_the_role_reaches_no_handler(api: Api, method: str, canonical: str) -> None:
     rule = routes()[method, canonical]
     body: dict[str, Any] = {}
     if rule.about is About.TEXT:
@@ -93,7 +93,9 @@ async def test_who_lacks_the_role_reaches_no_handler(api: Api, method: str, cano
         (OPERATOR, "POST", "/v1/agent/leave"),
     ],
 )
-async def test_who_has_the_role_is_answered(api: Api, caller: Principal, method: str, path: str) -> None:
+async def test_a_caller_that_has_the_role_is_answered(
+    api: Api, caller: Principal, method: str, path: str
+) -> None:
     status, _ = await api.ask(caller, method, path)
     assert status == 200
 

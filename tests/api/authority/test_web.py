@@ -31,7 +31,7 @@ async def test_a_route_that_declares_nothing_is_refused_to_all(api: Api) -> None
     assert (status, body["error"]) == (403, "/v1/forgotten declares no role")
 
 
-async def test_who_was_not_looked_at_is_nobody(api: Api) -> None:
+async def test_a_request_without_an_identified_caller_is_refused(api: Api) -> None:
     api.app.middlewares[:] = [each for each in api.app.middlewares if each is authorised]
     for method, path in (("GET", "/v1/jobs"), ("DELETE", "/v1/jobs/shop/top")):
         status, body = await api.ask(OPERATOR, method, path)

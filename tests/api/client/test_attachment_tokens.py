@@ -79,7 +79,7 @@ def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-async def test_an_agent_that_begins_anew_while_a_program_attaches_is_told_its_new_token(
+async def test_a_program_sends_the_new_token_to_an_agent_that_restarts_while_it_attaches(
     token_file: Path,
 ) -> None:
     assert await attach(token_file.parent, [], again=True) == 2
@@ -90,7 +90,7 @@ async def test_a_token_that_is_wrong_and_stays_so_ends_the_program(token_file: P
         await attach(token_file.parent, [], again=False)
 
 
-async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
+async def test_a_program_waits_for_the_token_of_an_agent_that_restarts(
     token_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent ends; it refuses the old token, which is gone then, and writes another one a moment later."""

@@ -53,7 +53,7 @@ async def test_a_broken_connection_loses_nothing_and_doubles_nothing(api: Api, s
 @pytest.mark.parametrize(
     ("status", "kind"), [("failed", RuntimeFailure), ("silent", Unreachable), ("busy", Unreachable)]
 )
-async def test_how_a_message_ended_is_told(
+async def test_a_program_learns_how_its_message_ended(
     api: Api, sessions: Sessions, status: program_frames.Status, kind: type[Exception]
 ) -> None:
     def reply(frame: program_frames.FromProgram) -> None:
@@ -103,6 +103,6 @@ async def test_inserts_of_one_process_do_not_overtake_each_other(api: Api, kept:
     assert [json.loads(line)["key"] for _, _, lines in kept.taken for line in lines] == ["a", "b"]
 
 
-async def test_nobody_to_attach_to_is_said_at_once() -> None:
+async def test_a_program_without_an_agent_to_attach_to_fails_at_once() -> None:
     with pytest.raises(Unreachable, match="no agent answers"):
         await AskingClient("127.0.0.1:9").serve()

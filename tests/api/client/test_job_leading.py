@@ -51,7 +51,7 @@ class ReportingClient:
         self.places.append(place)
 
 
-async def test_who_was_deposed_does_not_take_its_successor_back() -> None:
+async def test_a_deposed_master_does_not_overwrite_the_position_of_its_successor() -> None:
     side, from_agent = Slow(), ReportingClient()
     side.leading = Leading(side, OneResult(), from_agent, follows=True)  # type: ignore[arg-type]  # of one result
     side.leading.appoint(program_frames.Role(True, 1, "me", program_frames.ResultPosition(1, 4, "i:4")))

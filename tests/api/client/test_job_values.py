@@ -13,7 +13,7 @@ from elfmesh.control.protocol import program_frames
 from elfmesh.errors import UsageError
 
 
-def test_what_a_program_may_be_named_and_say(tmp_path: Path) -> None:
+def test_a_program_needs_a_valid_name_and_plain_values(tmp_path: Path) -> None:
     class Nameless(elfmesh.Job):
         pass
 

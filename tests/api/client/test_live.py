@@ -119,7 +119,7 @@ def test_tentative_rows_before_any_final_one() -> None:
             rows(api, "SELECT * FROM shop.top")
 
 
-def test_below_the_wanted_fidelity_it_says_who_is_missing(api: str, backend: Backend) -> None:
+def test_a_query_below_the_wanted_fidelity_names_the_missing_agents(api: str, backend: Backend) -> None:
     half = {"fidelity": 0.5, "agents_in": 1, "agents_expected": 2, "missing": ["web2"]}
     backend.publish(30, table(("kiwi", 1)), state="FINAL_PARTIAL", **half)
     ran = elf("query", "SELECT * FROM shop.top", "--min-fidelity", "0.9", "--api", api)

@@ -70,7 +70,9 @@ async def test_a_host_gets_a_certificate_for_the_key_it_has_made(ca: Authority, 
     assert kept == [], "the host's key never came to the CA"
 
 
-async def test_a_token_is_good_for_one_key_only_whoever_restarts(ca: Authority, tmp_path: Path) -> None:
+async def test_a_token_is_good_for_one_key_only_whichever_side_restarts(
+    ca: Authority, tmp_path: Path
+) -> None:
     async with listening(ca) as at:
         joining = token(ca, "web1", at)
         await asyncio.to_thread(enrol, joining, tmp_path / "host")
@@ -121,7 +123,9 @@ async def test_a_tampered_token_is_of_no_ca(
         await refused(tamper(token(ca, "web1", at)), tmp_path / "host", "not of this CA")
 
 
-async def test_a_host_tells_nothing_to_who_is_not_the_tokens_ca(ca: Authority, tmp_path: Path) -> None:
+async def test_a_host_sends_nothing_to_a_ca_that_is_not_the_one_of_its_token(
+    ca: Authority, tmp_path: Path
+) -> None:
     other = create(tmp_path / "other", "shop")
     async with listening(other) as at:
         await refused(token(ca, "web1", at), tmp_path / "host", "not the CA of the token", ConfigError)
@@ -154,7 +158,7 @@ async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Pat
     assert not any(secret in data for data in received)
 
 
-async def test_nobody_answers(ca: Authority, tmp_path: Path) -> None:
+async def test_an_unreachable_ca_is_reported(ca: Authority, tmp_path: Path) -> None:
     await refused(token(ca, "web1", "127.0.0.1:1"), tmp_path / "host", "no CA answers", Unreachable)
 
 
@@ -165,7 +169,7 @@ async def test_a_host_that_is_called_as_the_listener_keeps_its_own_certificate(c
         assert (ca.directory / "issued" / "ca" / "cert.pem").read_bytes() == before
 
 
-def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
+def test_a_token_is_in_a_file_that_no_other_user_reads_and_in_no_argument(
     ca: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "web1.token"

@@ -45,7 +45,7 @@ async def serving(
         await runner.cleanup()
 
 
-async def test_nobody_on_loopback_may_read_and_nothing_else() -> None:
+async def test_an_unidentified_caller_on_loopback_may_read_and_nothing_else() -> None:
     async with serving(Identifier(TOKEN)) as (url, seen), aiohttp.ClientSession() as session:
         await session.get(url)
     assert seen[0].roles == {Role.READER}
@@ -73,7 +73,7 @@ async def test_the_token_makes_an_operator() -> None:
         "Bearer \u00fcmlaut",
     ],
 )
-async def test_who_says_who_they_are_and_is_not_believed_gets_no_answer(given: str) -> None:
+async def test_a_caller_with_a_wrong_credential_gets_no_answer(given: str) -> None:
     async with serving(Identifier(TOKEN)) as (url, seen), aiohttp.ClientSession() as session:
         answer = await session.get(url, headers={"Authorization": given})
         assert answer.status == 401

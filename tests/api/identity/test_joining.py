@@ -48,12 +48,12 @@ def test_a_signing_request_that_is_none_is_refused(ca: Authority, csr: bytes) ->
 @pytest.mark.parametrize(
     "text", ["", "elfjoin1.", "elfjoin1.!!!!", "hello", PREFIX + "e30", PREFIX + "x" * 4000, "\x00"]
 )
-def test_words_that_are_no_token_are_told_so(text: str) -> None:
+def test_a_text_that_is_no_join_token_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not a join token"):
         parse_token(text)
 
 
-def test_a_token_survives_being_a_word(ca: Authority) -> None:
+def test_a_token_survives_its_encoding_as_one_word(ca: Authority) -> None:
     joining = make_token(ca, "web1", "[::1]:7402", now_s=NOW)
     word = joining.encode()
     assert parse_token(f"  {word}\n") == joining

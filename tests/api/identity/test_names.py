@@ -48,7 +48,7 @@ def test_roles_add_up_and_the_agents_id_is_the_written_one() -> None:
         ["elf://shop/operator/ann\n"],
     ],
 )
-def test_other_names_mean_nobody(names: list[str]) -> None:
+def test_a_certificate_with_other_names_identifies_no_caller(names: list[str]) -> None:
     with pytest.raises(Nameless):
         bearer(names, "shop")
 
@@ -56,7 +56,7 @@ def test_other_names_mean_nobody(names: list[str]) -> None:
 @pytest.mark.parametrize(
     "uri", ["elf://shop/agent/a", "elf://shop/agent/a/ab", f"elf://shop/agent/a/{'AB' * 20}", f"elf://shop/agent//{ID}"]
 )  # fmt: skip
-def test_agents_without_a_full_id_are_nobody(uri: str) -> None:
+def test_a_certificate_of_an_agent_without_a_full_id_identifies_no_caller(uri: str) -> None:
     with pytest.raises(Nameless):
         bearer([uri], "shop")
 

@@ -46,7 +46,7 @@ def test_a_deny_list_that_cannot_be_read_is_an_error_and_no_pardon(tmp_path: Pat
         read_denied(str(tmp_path / "deny"))
 
 
-def test_a_deny_list_that_disappears_keeps_what_it_said(ca: Authority) -> None:
+def test_a_deny_list_that_disappears_stays_in_force(ca: Authority) -> None:
     files = issued(ca, "a", Role.AGENT)
     enemy = facts_of(read_certificate(issued(ca, "b", Role.AGENT).cert))
     Path(files.deny).write_text(enemy.fingerprint)

@@ -61,7 +61,7 @@ async def silent(host: str, port: int, count: int) -> list[tuple[asyncio.StreamR
     return [await asyncio.open_connection(host, port) for _ in range(count)]
 
 
-async def test_silent_ones_give_way_and_keep_nobody_out(ca: Authority) -> None:
+async def test_silent_connections_give_way_and_keep_no_client_out(ca: Authority) -> None:
     agent, ann = issued(ca, "web1", Role.AGENT), issued(ca, "ann", Role.OPERATOR)
     async with opened(agent, shaking_max=4, shake_s=60.0) as (step, host, port):
         crowd = await silent(host, port, 12)
@@ -93,7 +93,7 @@ async def test_at_the_end_nothing_is_left_open(ca: Authority) -> None:
     writer.close()
 
 
-async def test_who_joins_is_not_kept_out_by_who_does_not(
+async def test_silent_connections_do_not_keep_out_a_host_that_joins(
     ca: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener for join tokens is there for strangers."""

@@ -64,7 +64,7 @@ def test_any_bytes_are_a_frame_or_refused(data: bytes) -> None:
         (f"shop/top?process={PROCESS}", {"Host": "evil.example"}, 403),
     ],
 )
-async def test_who_may_not_attach(
+async def test_a_program_that_may_not_attach_is_refused(
     api: Api, sessions: Sessions, path: str, headers: dict[str, str], status: int
 ) -> None:
     with pytest.raises(WSServerHandshakeError) as refused:

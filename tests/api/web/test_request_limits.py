@@ -64,7 +64,7 @@ async def test_of_too_many_connections_the_oldest_silent_ones_go() -> None:
             writer.close()
 
 
-async def test_who_asks_too_much_at_once_is_told_so_and_answers_in_progress_stay(api: Listening) -> None:
+async def test_requests_beyond_the_limit_are_refused_and_answers_in_progress_stay(api: Listening) -> None:
     release = asyncio.Event()
 
     class Slow(FakeBackend):
@@ -176,7 +176,7 @@ async def test_what_is_reserved_is_left_by_all_others_together() -> None:
         assert (await api.ask(head("GET", "/v1/jobs", **OPERATOR)))[0] == 200
 
 
-async def test_who_hangs_up_leaves_its_place_to_others_and_what_it_has_changed_is_finished() -> None:
+async def test_a_caller_that_hangs_up_leaves_its_place_to_others_and_its_change_is_finished() -> None:
     class Waiting(Polled):
         """Only a list of jobs is answered at once."""
 

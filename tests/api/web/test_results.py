@@ -32,7 +32,9 @@ async def api(backend: FakeBackend) -> AsyncIterator[Api]:
         yield client
 
 
-async def test_results_are_lines_and_the_header_says_where_to_go_on(api: Api, backend: FakeBackend) -> None:
+async def test_results_are_lines_and_the_header_names_the_next_interval(
+    api: Api, backend: FakeBackend
+) -> None:
     for index in range(5):
         backend.publish(index, table(("apple", index)))
     answer = await api.get("/v1/jobs/shop/top/results?from=1&limit=2")
@@ -111,7 +113,9 @@ async def test_arrow_of_intervals_with_different_columns_has_all_of_them(
     ]
 
 
-async def test_arrow_says_what_expired_and_is_empty_without_results(api: Api, backend: FakeBackend) -> None:
+async def test_arrow_reports_expired_intervals_and_is_empty_without_results(
+    api: Api, backend: FakeBackend
+) -> None:
     answer = await api.get("/v1/jobs/shop/top/arrow?from=0&to=9")
     assert pa.ipc.open_stream(await answer.read()).read_all().num_rows == 0
     backend.publish(10, table(("apple", 1)))

@@ -45,7 +45,7 @@ def test_a_canary_that_cannot_be_asked_now_does_not_cost_its_job_a_version() -> 
     assert jobs.asked == [("delete", "shop/top-canary")]
 
 
-def test_a_canary_that_outlives_its_promotion_is_told() -> None:
+def test_a_promotion_reports_a_canary_that_continues() -> None:
     jobs = Jobs(describe=FOUND, delete=AWAY)
     reply = asyncio.run(promote(jobs.ask, JOB))
     assert reply.status == 200

@@ -140,7 +140,7 @@ def test_the_budget_is_kept_to_the_byte() -> None:
         unpack(HEADER, CHUNKS, trusted=False, budget_bytes=need - 1)
 
 
-def test_memory_is_what_the_header_says_at_most() -> None:
+def test_unpacking_takes_memory_in_proportion_to_the_size_in_the_header() -> None:
     header, chunks = reopened(pack(sample(30_000)))
     tracemalloc.start()
     try:

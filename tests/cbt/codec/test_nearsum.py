@@ -99,7 +99,7 @@ def test_sums_far_apart_stay_limbs() -> None:
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-1200, 1200),
 )
-def test_what_nobody_gathered_is_refused_or_what_it_says(
+def test_arbitrary_short_sums_are_refused_or_spread_to_their_exact_value(
     near: list[int], digits: int, rest: int, unit: int
 ) -> None:
     sums = ShortSums(np.array(near), digits, np.full(len(near), rest), unit)

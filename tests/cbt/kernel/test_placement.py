@@ -74,7 +74,7 @@ def test_hashes_spread_over_their_top_bits() -> None:
         assert len(np.unique(hashes)) == 20_000
 
 
-def test_hash_tells_apart_what_only_differs_in_embedded_nul_or_place() -> None:
+def test_the_hash_distinguishes_keys_that_differ_only_in_embedded_nul_or_place() -> None:
     tricky = [
         "",
         "\0",

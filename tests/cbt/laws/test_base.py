@@ -37,7 +37,7 @@ def test_an_accumulator_that_was_cleared_begins_with_no_groups() -> None:
 
 
 @pytest.mark.parametrize("kind", ["max", "distinct", "hll"])
-def test_what_has_no_inverse_says_so(kind: str) -> None:
+def test_a_law_without_an_inverse_refuses_to_negate(kind: str) -> None:
     with pytest.raises(NotInvertible, match=f"{kind} declares no inverse"):
         LAWS[kind].negate(lifted(kind, [1], [0]))
 

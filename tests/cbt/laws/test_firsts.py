@@ -88,7 +88,7 @@ def test_a_window_over_another_column_of_time_is_what_they_go_by() -> None:
     assert _rows(text, rows, 7) == [(2,)]
 
 
-def test_explain_says_what_they_go_by() -> None:
+def test_explain_shows_by_what_first_and_last_are_ordered() -> None:
     timed = explain(parse("SELECT k, first(v) AS f FROM t GROUP BY k"))["stages"][2]["does"]
     assert "first and last by ts, then by value; records without a time come after all others" in timed
     bare = explain(parse("SELECT k, first(v) AS f FROM (SELECT k, v FROM t) x GROUP BY k"))["stages"][2]

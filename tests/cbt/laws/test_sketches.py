@@ -48,7 +48,7 @@ def test_many_groups_at_once_equal_each_alone() -> None:
             assert law.finish(law.lift(own, ZEROS[: len(own)], 1), 1)[0].as_py() == together[group]
 
 
-def test_without_the_library_sketches_are_built_and_only_estimates_say_what_to_install(
+def test_without_the_library_sketches_are_built_and_only_estimates_raise_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)

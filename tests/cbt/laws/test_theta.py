@@ -44,7 +44,7 @@ def test_equal_values_of_both_types_have_equal_hashes() -> None:
     ("count", "words"),
     [(0, 1), (1, 2), (16, 2), (17, 3), (500, 3)],
 )
-def test_a_sketch_is_exact_up_to_its_entries_and_then_says_its_theta(count: int, words: int) -> None:
+def test_a_sketch_is_exact_up_to_its_entries_and_then_holds_its_theta(count: int, words: int) -> None:
     held = sketch(lifted(list(range(count))))
     assert held[0] == words
     entries = int.from_bytes(held[8:12], "little") if words > 1 else 0

@@ -8,7 +8,7 @@ import pyarrow as pa
 from elfmesh.cbt.laws import LAWS
 
 
-def test_strings_that_share_long_beginnings_are_told_apart() -> None:
+def test_strings_that_share_long_beginnings_are_distinguished() -> None:
     words = ["x" * n + tail for n in (7, 8, 9, 16, 17, 200) for tail in ("", "\0", "a", "\0\0", "é", "z")]
     rng = np.random.default_rng(1)
     for kind, pick in (("min", min), ("max", max)):

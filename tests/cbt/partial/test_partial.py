@@ -303,7 +303,7 @@ def test_threads_that_encode_at_once_do_not_take_the_same_squeezer(monkeypatch: 
 
 
 @pytest.mark.parametrize("names", [("k", "v"), ("v",)])
-def test_a_null_at_one_agent_makes_no_other_encode_its_keys_anew(
+def test_a_null_at_one_agent_makes_no_other_encode_its_keys_again(
     names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = []

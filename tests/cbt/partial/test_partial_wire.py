@@ -221,7 +221,7 @@ def test_a_block_that_unfolds_from_nothing_is_refused_by_what_it_states() -> Non
     tracemalloc.stop()
 
 
-def test_keys_must_lie_where_their_block_says() -> None:
+def test_keys_outside_the_range_of_their_block_are_refused() -> None:
     tree = CompressedBufferTree(["k"], {"n": ("count", None)})
     tree.insert(pa.record_batch({"k": range(200_000)}))
     data = encode_partial({"main": tree.partial()})

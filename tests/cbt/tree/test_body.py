@@ -48,7 +48,7 @@ def test_the_root_grows_while_that_pays_and_shrinks_again() -> None:
     assert sum(counts(tree).values()) == 300 + sum(range(1, 301, 10)) + 200 + 2000 + 1000
 
 
-def test_an_emptied_tree_keeps_a_small_root_until_somebody_needs_its_memory() -> None:
+def test_an_emptied_tree_keeps_a_small_root_until_its_memory_is_needed() -> None:
     budget = MemoryBudget(1 << 20)
     tree = CompressedBufferTree(["k"], {"n": ("count", None)}, budget=budget)
     insert_keys(tree, [f"key{i}" for i in range(2000)])

@@ -24,7 +24,7 @@ def fill(tree: CompressedBufferTree, keys: int, batches: int) -> None:
         tree.insert(pa.record_batch({"k": rng.integers(0, keys, 1 << 16)}))
 
 
-def test_a_tree_that_is_written_anew_gives_back_now_and_then(given_back: list[bool]) -> None:
+def test_a_growing_tree_gives_memory_back_now_and_then(given_back: list[bool]) -> None:
     tree = CompressedBufferTree(["k"], {"n": ("count", None)}, limits=TreeLimits(root_rows=1 << 16))
     fill(tree, 1 << 40, 16)
     assert 2 <= len(given_back) <= 8

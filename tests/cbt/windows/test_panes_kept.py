@@ -23,7 +23,7 @@ from tests.cbt.stores import MemoryStore
 from tests.cbt.window_cases import ANY, TINY, Record, Spec, brute_force, content, insert, total
 
 
-def test_a_pane_begun_anew_is_not_taken_for_the_dropped_one() -> None:
+def test_a_pane_that_begins_again_is_not_taken_for_the_dropped_one() -> None:
     tables = (Spec("main", ("k",), {"s": ("sum", "v")}),)
     panes = Panes(tables, 80, 10)
     insert(panes, tables, [(0, "a", 1.0), (10, "a", 2.0), (20, "a", 4.0)])

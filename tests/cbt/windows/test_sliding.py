@@ -207,7 +207,7 @@ def test_a_slide_reads_what_enters_and_leaves_and_seldom_all() -> None:
         assert len(model.reads) / 149 <= most
 
 
-def test_late_rows_in_the_newest_panes_build_nothing_anew() -> None:
+def test_late_rows_in_the_newest_panes_rebuild_nothing() -> None:
     model = Model(KINDS)
     for pane in range(200):
         model.insert(pane, lift(model.plan, [(str(pane % 50), 1.0, "x")]))

@@ -55,7 +55,7 @@ def test_what_differs_is_named(records: list[dict[str, Any]], reported: str) -> 
     assert reported in verdict.differences[0]
 
 
-def test_a_complete_interval_that_names_somebody_missing_is_wrong() -> None:
+def test_a_complete_interval_that_names_a_missing_agent_is_wrong() -> None:
     lie = record(6, [{"clicks": 4}], ["web2"]) | {"completeness": 1.0}
     assert "complete, and yet web2 missing" in compare([lie], LOGS, oracle).differences[0]
 

@@ -18,7 +18,7 @@ def test_the_text_is_a_job_of_that_name_and_interval(job: DemoJob) -> None:
     assert (job.state == "early") == (statement.job.early_us is not None)
 
 
-def test_early_rows_are_told_with_the_time_that_was_left() -> None:
+def test_early_rows_are_printed_with_the_time_that_was_left() -> None:
     end = datetime.fromtimestamp(time.time(), UTC) + timedelta(seconds=60)
     window = {"start": "2026-11-27T10:00:00Z", "end": end.isoformat()}
     line = {"job": "shop/hot", "interval": window, "rows": [{"product": "Kart", "clicks": 10}]}

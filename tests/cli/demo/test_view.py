@@ -17,7 +17,7 @@ RECORD: dict[str, Any] = {
 }
 
 
-def test_the_heading_names_window_completeness_and_who_is_missing() -> None:
+def test_the_heading_names_window_completeness_and_missing_agents() -> None:
     assert heading(RECORD) == (
         "shop/top 10:05:00-10:05:05 FINAL_PARTIAL completeness 0.875, agents 7/8, missing: web5"
     )

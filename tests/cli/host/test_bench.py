@@ -10,7 +10,7 @@ import pytest
 from elfmesh.cli.entry import run
 
 
-def test_an_operator_is_told_what_an_agent_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_prints_what_an_agent_costs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "host", "--rate", "500", "--seconds", "4", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["format"] == "combined"

@@ -91,7 +91,7 @@ def test_a_side_that_was_cut_off_writes_dead_letters_and_counts_them_once() -> N
     assert all(not agent.dead_letters for agent in world.agents.values() if agent is not cut)
 
 
-def test_what_was_inside_is_no_dead_letter_though_the_mark_was_missed() -> None:
+def test_a_contribution_inside_is_no_dead_letter_though_the_watermark_was_missed() -> None:
     world = running(5, 6)
     member = simple_member(world)
     world.lost = lambda source, target, message: target is member
@@ -205,7 +205,7 @@ def test_a_restarted_member_settles_what_it_had_sealed() -> None:
     assert counted(world) == total(world)
 
 
-def test_owed_counts_go_up_once_though_the_member_restarts_before_the_interval_is_closed() -> None:
+def test_pending_corrections_go_up_once_though_the_member_restarts_before_the_interval_is_closed() -> None:
     world = running(6, 8)
     member = simple_member(world)
     world.split([member])

@@ -45,7 +45,7 @@ def test_an_agent_that_does_nothing_is_given_up(tmp_path: Path, monkeypatch: pyt
         start(tmp_path, "import time\ntime.sleep(1000)", monkeypatch)
 
 
-def test_the_last_words_of_an_agent_that_ends_are_the_reason(
+def test_the_last_output_of_an_agent_that_ends_is_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(RuntimeFailure, match="web1 did not become ready\n  no room"):

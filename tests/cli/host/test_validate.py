@@ -41,7 +41,7 @@ def test_examples_of_the_project_are_valid() -> None:
     assert done.return_value == 0, done.stderr
 
 
-def test_a_word_of_a_log_cannot_reach_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_a_configuration_do_not_reach_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text('"\\u001b[2J" = 1\n')
     assert "\x1b" not in validate(path).stderr
@@ -76,7 +76,7 @@ def test_the_schema_refuses_what_the_agent_refuses(raw: dict[str, Any]) -> None:
         jsonschema.validate(raw, config_schema())
 
 
-def test_the_schema_says_what_every_setting_is_and_its_default() -> None:
+def test_the_schema_describes_every_setting_and_has_its_default() -> None:
     schema = json.loads(CliRunner().invoke(schema_command, []).stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
     for sink in TYPES.values():

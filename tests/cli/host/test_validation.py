@@ -61,7 +61,7 @@ def test_every_wrong_statement_of_a_file_is_found(tmp_path: Path) -> None:
     assert validate(path).return_value == 65
 
 
-def test_kinds_are_told_apart_and_the_graver_code_wins(tmp_path: Path) -> None:
+def test_kinds_of_files_are_distinguished_and_the_graver_code_wins(tmp_path: Path) -> None:
     job, named, config = tmp_path / "a.elfql", tmp_path / "b", tmp_path / "c"
     job.write_text("SELECT 1 +")
     named.write_text("SELECT count(*) FROM log")
@@ -72,7 +72,7 @@ def test_kinds_are_told_apart_and_the_graver_code_wins(tmp_path: Path) -> None:
     assert validate(tmp_path / "missing", named).return_value == 1
 
 
-def test_the_loader_says_the_same_first_error(tmp_path: Path) -> None:
+def test_the_loader_reports_the_same_first_error(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text('[streams.a]\npath = "x"\nidle = "soon"\n')
     with pytest.raises(ConfigError) as error:

@@ -16,7 +16,7 @@ from tests.control.fakes import FakeBackend
 __all__ = ["api", "backend", "job"]
 
 
-def test_apply_says_who_has_it(api: str, job: Path, backend: FakeBackend) -> None:
+def test_apply_prints_how_many_agents_have_the_job(api: str, job: Path, backend: FakeBackend) -> None:
     ran = elf("apply", "-f", str(job), "--api", api)
     assert ran.exit_code == 0, ran.stderr
     assert "shop/top version 1: new; 8 of 8 agents have it, from the beginning of their logs on" in ran.stdout
@@ -58,7 +58,7 @@ def test_a_query_the_agents_refuse_exits_65(api: str, job: Path, backend: FakeBa
     assert "^" in ran.stderr
 
 
-def test_a_missing_file_and_a_plain_query_are_said(api: str, tmp_path: Path) -> None:
+def test_apply_refuses_a_missing_file_and_a_plain_query(api: str, tmp_path: Path) -> None:
     assert elf("apply", "-f", str(tmp_path / "none"), "--api", api).exit_code == 1
     assert elf("apply", "-f", "-", "--api", api, text="SELECT count(*) FROM clicks").exit_code == 65
     assert elf("apply", "-f", "-", "--api", api, text="-- nothing").exit_code == 65

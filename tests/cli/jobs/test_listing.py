@@ -13,7 +13,7 @@ __all__ = ["api", "backend"]
 WEB1 = {"name": "web1", "id": "aa", "status": "alive"}
 
 
-def test_a_list_that_lacks_agents_says_how_many_answered(api: str, backend: FakeBackend) -> None:
+def test_a_list_that_lacks_agents_reports_how_many_answered(api: str, backend: FakeBackend) -> None:
     backend.lists("agents", [WEB1], silent=1)
     for output in ("table", "json", "csv"):
         ran = elf("get", "agents", "-o", output, "--api", api)

@@ -63,7 +63,7 @@ def test_results_as_json_are_the_agents_lines(api: str) -> None:
     assert [json.loads(line)["interval"]["index"] for line in limited.splitlines()] == [1, 2]
 
 
-def test_results_on_a_terminal_never_obey_what_a_log_says(api: str) -> None:
+def test_results_on_a_terminal_never_obey_control_characters_of_a_log(api: str) -> None:
     ran = elf("results", "shop/top", "--api", api)
     assert "interval 3" in ran.stdout
     assert "FINAL" in ran.stdout

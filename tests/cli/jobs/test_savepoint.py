@@ -20,7 +20,7 @@ def manifest(text: str = TEXT) -> Manifest:
     return Manifest(namespace="shop", name="top", creator="local", text=text, version=1, job_id=b"j" * 20)
 
 
-def test_a_job_goes_on_where_its_savepoint_says() -> None:
+def test_a_job_goes_on_at_the_interval_of_its_savepoint() -> None:
     found, first = resumed_at(manifest(), 7)
     assert (first, found.since_us, found.resumed) == (7, 70_000_000, True)
     assert msgspec.msgpack.decode(found.canonical(), type=Manifest) == found

@@ -151,7 +151,7 @@ def test_a_terminal_shows_the_worst_of_a_large_overlay_and_obeys_keys(api: str) 
     assert terminal.end() == 0
 
 
-def test_an_agent_that_is_away_is_said_on_the_screen() -> None:
+def test_an_agent_that_is_away_is_reported_on_the_screen() -> None:
     terminal = Terminal("top", "--api", "127.0.0.1:1", "--every", "0.2")
     terminal.wait_for("no agent|refused|answers")
     terminal.press("q")

@@ -39,7 +39,7 @@ def test_the_worst_stands_first_and_the_unknown_last() -> None:
     assert [row["job"] for row in ordered(jobs, "completeness", "job")] == ["b", "a"]
 
 
-def test_columns_that_say_nothing_or_do_not_fit_are_left_out() -> None:
+def test_columns_that_are_empty_or_do_not_fit_are_left_out() -> None:
     wanted = {"job": 20, "state": 7, "missing": 0, "cpu_percent": 5, "master": 30}
     assert fitted(wanted, ("job", "missing"), 200) == wanted, "sorted by it"
     assert fitted(wanted, ("job",), 200) == {"job": 20, "state": 7, "cpu_percent": 5, "master": 30}

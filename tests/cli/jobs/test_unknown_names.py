@@ -10,7 +10,7 @@ from tests.control.fakes import FakeBackend
 __all__ = ["api", "backend", "job"]
 
 
-def test_a_job_over_a_stream_that_no_agent_has_is_told_so_and_refused_when_strict(
+def test_a_job_over_a_stream_that_no_agent_has_gets_a_warning_and_is_refused_when_strict(
     api: str, job: Path, backend: FakeBackend
 ) -> None:
     job.write_text(TEXT.replace("FROM clicks", "FROM cliks"))
@@ -34,13 +34,13 @@ def test_delete_refuses_a_name_that_no_job_has(api: str, backend: FakeBackend) -
     assert "delete" not in [verb for verb, _ in backend.asked]
 
 
-def test_a_query_over_a_stream_says_that_it_is_one(api: str) -> None:
+def test_a_query_over_a_stream_is_refused_because_it_is_no_job(api: str) -> None:
     ran = elf("query", "SELECT * FROM access", "--api", api)
     assert ran.exit_code == 1
     assert "access is a stream, not a job" in ran.stderr
 
 
-def test_results_with_a_limit_say_which_they_are(api: str) -> None:
+def test_results_with_a_limit_report_which_they_are(api: str) -> None:
     assert "oldest 2" in elf("results", "shop/top", "--limit", "2", "--api", api).stderr
     assert "--from 2 shows" in elf("results", "shop/top", "--limit", "2", "--api", api).stderr
     assert "oldest 2" in elf("results", "shop/top", "--limit", "2", "-o", "json", "--api", api).stderr

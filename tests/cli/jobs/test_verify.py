@@ -48,7 +48,7 @@ def test_an_interval_whose_logs_are_as_they_were_is_equal(partitions: int) -> No
     assert [agent["agent"] for agent in found["agents"]] == ["agent-0", "agent-1", "agent-2"]
 
 
-def test_a_log_that_says_something_else_is_found_with_the_rows_that_differ() -> None:
+def test_a_changed_log_is_found_with_the_rows_that_differ() -> None:
     world = closed()
     assert verify(world)["state"] == "equal"
     world[2].feed("clicks", [(BASE + SLIDE + 5, "smuggled")])
@@ -59,7 +59,7 @@ def test_a_log_that_says_something_else_is_found_with_the_rows_that_differ() -> 
     assert found["recomputed"]["contributed"] == found["published"]["contributed"] + 1
 
 
-def test_who_does_not_answer_makes_it_incomplete_not_different() -> None:
+def test_an_agent_that_does_not_answer_makes_the_verification_incomplete_not_different() -> None:
     world = closed()
     dead = next(agent for agent in world.living if agent not in (world.master(), world[1]))
     world.kill(dead)
@@ -159,7 +159,7 @@ def test_a_flood_of_questions_makes_an_agent_read_its_logs_once_at_a_time() -> N
     assert answer.token == 49
 
 
-def test_who_is_not_the_master_any_more_verifies_nothing() -> None:
+def test_a_master_that_has_resigned_verifies_nothing() -> None:
     world = World(3)
     fill(world, intervals=2)
     for agent in world.living:
@@ -186,7 +186,7 @@ def test_only_what_differs_becomes_rows() -> None:
     assert len(differing(numbers, numbers.slice(1))) == 10
 
 
-def test_counts_that_nobody_has_buckets_for_do_not_end_the_master() -> None:
+def test_counts_without_a_bucket_do_not_end_the_master() -> None:
     world = World(3)
     fill(world, intervals=1)
     world.apply(world[0])

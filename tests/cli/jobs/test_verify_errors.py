@@ -22,7 +22,9 @@ __all__ = ["api", "backend", "job"]
         ("unknown", "interval 7 has no final record", "`elf results shop/top` lists"),
     ],
 )
-def test_what_cannot_be_verified_says_what_helps(state: str, error: str, helps: str) -> None:
+def test_the_error_of_an_interval_that_cannot_be_verified_has_the_remedy(
+    state: str, error: str, helps: str
+) -> None:
     backend = FakeBackend()
     found = {"job": "shop/top", "interval": 7, "state": state, "error": error}
     backend.replies["verify"] = Reply(0, 200, found)

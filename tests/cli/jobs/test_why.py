@@ -30,13 +30,13 @@ def started(agents: int = 3) -> World:
     return world
 
 
-def test_nothing_is_held_while_nobody_is_ahead() -> None:
+def test_nothing_is_held_while_no_agent_is_ahead() -> None:
     found = why(started())
     assert (found["stage"], found["agents"]) == ("in time", [])
     assert "nothing is held" in found["because"]
 
 
-def test_who_is_behind_is_named_with_the_interval_and_since_when() -> None:
+def test_an_agent_that_is_behind_is_named_with_the_interval_and_since_when() -> None:
     world = started()
     for number in (0, 1):
         world[number].seal("clicks", BASE + 2 * SLIDE)
@@ -50,7 +50,7 @@ def test_who_is_behind_is_named_with_the_interval_and_since_when() -> None:
     assert "agent-2 has not sealed it" in found["because"]
 
 
-def test_who_is_dead_is_told_from_who_is_behind() -> None:
+def test_a_dead_agent_is_distinguished_from_one_that_is_behind() -> None:
     world = started(4)
     dead = next(agent for agent in world.living if agent is not world.master())
     slow = next(agent for agent in world.living if agent not in (dead, world.master()))
@@ -63,13 +63,13 @@ def test_who_is_dead_is_told_from_who_is_behind() -> None:
     assert states == {f"agent-{dead.number}": "dead", f"agent-{slow.number}": "behind"}
 
 
-def test_a_paused_job_says_that_it_is_paused() -> None:
+def test_why_reports_that_a_job_is_paused() -> None:
     world = started()
     world.ask(world[0], "pause", {"job": "shop/top"})
     assert "elf resume" in why(world)["because"]
 
 
-def test_the_command_says_it_in_a_sentence_and_never_prints_control_characters() -> None:
+def test_the_command_prints_a_sentence_and_never_control_characters() -> None:
     backend = FakeBackend()
     agent = {
         "agent": "web\x1b[31m", "state": "behind", "frontier": 7, "behind": 3, "dead_for_seconds": None,
@@ -92,7 +92,7 @@ def test_the_command_says_it_in_a_sentence_and_never_prints_control_characters()
         assert lines.count("\n") == 2
 
 
-def test_a_paused_job_blames_nobody() -> None:
+def test_why_blames_no_agent_for_a_paused_job() -> None:
     world = started()
     world[0].seal("clicks", BASE + SLIDE)
     world.run(0.3)
@@ -181,7 +181,7 @@ def test_lists_and_the_command_show_what_the_newest_record_lacks() -> None:
         assert dead in jobs
 
 
-def test_agents_that_share_a_name_are_told_apart_by_their_ids() -> None:
+def test_agents_that_share_a_name_are_distinguished_by_their_ids() -> None:
     world = World(4)
     fill(world, intervals=2)
     dead, twin = world[2], world[3]

@@ -14,7 +14,7 @@ from elfmesh.cli.entry import run as elf
 ACCESS = 'h - - [22/Nov/2026:06:01:00 +0000] "GET /a HTTP/1.1" 200 12\n'
 
 
-def test_no_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_that_the_logs_are_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.log").touch()
     assert elf(["run", "SELECT count(*) AS n FROM log", str(tmp_path / "a.log")]) == 0
     notified = capsys.readouterr()

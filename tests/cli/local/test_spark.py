@@ -47,7 +47,7 @@ def test_inputs_that_make_no_sense_are_refused_with_their_option(given: list[str
         (["SELECT FROM log", "--stream", "log=x"], QueryError, "query:1:"),
     ],
 )
-def test_what_is_wrong_is_said_before_spark_is_started(
+def test_errors_are_reported_before_spark_is_started(
     words: Sequence[str], error: type[ElfError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)

@@ -187,7 +187,7 @@ def test_a_deposed_committer_confirms_nothing() -> None:
     assert (called, len(rig.refusals)) == ([], 1)
 
 
-def test_a_committer_says_for_how_long_the_voters_have_not_answered() -> None:
+def test_a_committer_reports_for_how_long_the_voters_have_not_answered() -> None:
     rig = Rig()
     rig.context.now = 10.0
     rig.add(5)

@@ -139,7 +139,7 @@ def test_the_table_has_every_phase_and_every_step() -> None:
 
 
 @pytest.mark.parametrize(("phase", "step", "cell"), CELLS, ids=lambda each: each)
-def test_a_step_does_what_its_cell_says(phase: str, step: str, cell: str) -> None:
+def test_a_step_has_the_effect_in_its_cell(phase: str, step: str, cell: str) -> None:
     rig = rig_in(Phase(phase))
     before = (rig.handed[:], rig.pages[:], len(rig.closer._closing), rig.ordered())
     if cell == "3":
@@ -168,7 +168,7 @@ FLAGS = {row[0]: tuple(row[1:4]) for row in _table("flag")[1:]}
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-def test_a_flag_keeps_back_what_the_table_says(flag: str) -> None:
+def test_a_flag_keeps_back_what_the_table_lists(flag: str) -> None:
     may_decide, may_give_up, may_publish = (cell == "yes" for cell in FLAGS[flag])
 
     rig = rig_in(Phase.READY)

@@ -28,7 +28,7 @@ def test_an_interval_is_gathered_then_made_then_agreed_upon(context: Context) ->
     assert latency_stats.describe() == [{"index": 5, "gathering": 2.0, "making": 0.5, "agreeing": 0.25}]
 
 
-def test_what_was_never_decided_here_is_not_told(context: Context) -> None:
+def test_an_interval_that_was_never_decided_here_is_not_reported(context: Context) -> None:
     latency_stats = LatencyStats(context)
     latency_stats.made(5)
     latency_stats.closed(5)

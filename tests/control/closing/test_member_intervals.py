@@ -131,7 +131,7 @@ def test_a_run_with_a_missing_member_ends_at_what_was_seen_of_the_others() -> No
     assert (decision.stop, decision.since) == (START + 1, None)
 
 
-def test_a_run_of_which_nothing_has_arrived_ends_where_a_member_says_that_it_has_sealed() -> None:
+def test_a_run_of_which_nothing_has_arrived_ends_where_a_member_reports_that_it_has_sealed() -> None:
     rig = Rig()
     rig.collection.reported(1, START + 3)
     for number in range(2):
@@ -271,7 +271,7 @@ def test_only_a_job_that_corrects_shows_what_waits(text: str, shows: bool, order
     assert len(rig.orders()) == ordered
 
 
-def test_a_dead_member_is_evicted_while_intervals_wait_and_the_master_is_told_once() -> None:
+def test_a_dead_member_is_evicted_while_intervals_wait_and_the_master_is_notified_once() -> None:
     rig = Rig()
     rig.contribute(0b01, b"x")
     rig.kill(1)

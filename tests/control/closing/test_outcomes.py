@@ -31,7 +31,7 @@ def lack(start: int, stop: int, absent: int) -> Lack:
     return Lack(start, stop, bitmap_of(absent))
 
 
-def test_a_mark_tells_of_the_closed_intervals_only() -> None:
+def test_a_watermark_reports_the_closed_intervals_only() -> None:
     lacking = Lacking(10)
     lacking.decided(10, 12, 0)
     lacking.decided(12, 15, 0b10)
@@ -44,13 +44,13 @@ def test_a_mark_tells_of_the_closed_intervals_only() -> None:
     assert lacking.notified(16) == (10, expected, (Revisions(15, ((0, 2),)),), ())
 
 
-def test_an_interval_without_revisions_is_not_told_of() -> None:
+def test_an_interval_without_revisions_is_not_reported() -> None:
     lacking = Lacking(10)
     lacking.revised(10, ())
     assert lacking.notified(20) == (10, (), (), ())
 
 
-def test_a_mark_tells_of_the_newest_runs_and_from_where_on_it_is_complete() -> None:
+def test_a_watermark_reports_the_newest_runs_and_from_where_on_it_is_complete() -> None:
     lacking = Lacking(0)
     for index in range(LACKS_MAX + 2):
         lacking.decided(2 * index, 2 * index + 1, 1)
@@ -72,7 +72,7 @@ def test_the_bitmaps_of_a_mark_have_a_size_that_a_multicast_can_have(more: int) 
     assert start == more
 
 
-def test_a_mark_tells_of_the_newest_revisions_and_is_complete_behind_the_others() -> None:
+def test_a_watermark_reports_the_newest_revisions_and_is_complete_behind_the_others() -> None:
     lacking = Lacking(0)
     for index in range(LACKS_MAX + 1):
         lacking.revised(index, ((1, 2),))
@@ -81,7 +81,7 @@ def test_a_mark_tells_of_the_newest_revisions_and_is_complete_behind_the_others(
     assert [each.interval for each in revised] == list(range(1, LACKS_MAX + 1))
 
 
-def test_a_mark_tells_of_prefixes_and_of_the_newest_ones_only() -> None:
+def test_a_watermark_reports_only_the_newest_prefixes() -> None:
     lacking = Lacking(0)
     partly = (Partly(1, "m1", 5, 3, 2),)
     for index in range(LACKS_MAX + 1):
@@ -135,14 +135,14 @@ def fates(
     return [Fates(JOB, "i", 1, inside, outside, unknown, given)]
 
 
-def test_a_record_says_whether_a_contribution_is_inside_and_in_which_revision() -> None:
+def test_a_record_shows_whether_a_contribution_is_inside_and_in_which_revision() -> None:
     question = Question(9, 3, 5, 3, 7)
     assert question.reads() == [(3, 10)]
     question.answer(record(3), record(5, 0b10), record(7, 0b01, revs=((0, 5), (1, 3))), record(9, 0b11))
     assert question.notified() == fates((3, 7), (5, 9), revs=(1, 3))
 
 
-def test_of_open_intervals_nothing_is_said() -> None:
+def test_open_intervals_have_no_reported_outcome() -> None:
     assert Question(8, 9, closed=8).reads() == []
     question = Question(7, 8, closed=8)
     assert question.reads() == [(7, 8)]
@@ -159,13 +159,13 @@ def test_an_interval_without_a_record_lacks_the_member_unless_its_record_is_expi
     assert question.notified() == fates((), outside, unknown)
 
 
-def test_of_damaged_intervals_the_outcome_is_unknown_whatever_their_record_says() -> None:
+def test_damaged_intervals_have_an_unknown_outcome_whatever_their_record_holds() -> None:
     question = Question(3, 4, 5, 6)
     question.answer(record(3), record(5), record(6), lost=((4, 5),))
     assert question.notified() == fates((3, 6), (), (4, 5))
 
 
-def test_behind_a_hole_in_the_log_nothing_is_said_yet() -> None:
+def test_intervals_behind_a_hole_in_the_log_have_no_reported_outcome_yet() -> None:
     question = Question(3, 5, 9)
     question.answer(record(3), following=4, hole=(5, 8))
     assert question.notified() == fates((3,))
@@ -183,7 +183,7 @@ def test_a_long_log_is_read_page_by_page() -> None:
     assert question.notified() == fates((3, 9))
 
 
-def test_an_answer_that_needs_too_many_pages_says_what_is_known_so_far() -> None:
+def test_an_answer_that_needs_too_many_pages_has_the_outcomes_known_so_far() -> None:
     question = Question(0, PAGES_MAX, 1000, closed=2000)
     for index in range(PAGES_MAX):
         assert question.notified() == []

@@ -25,7 +25,7 @@ def maker_of(rig: ClosingRig) -> RecordMaker:
     return RecordMaker(rig.term, rig.collection, latest)
 
 
-def test_a_record_says_who_is_inside_and_who_is_missing() -> None:
+def test_a_record_counts_the_members_inside_and_names_the_missing_ones() -> None:
     rig = ClosingRig(members=3)
     rig.contribute(0b001, b"x")
     rig.contribute(0b100, b"z")
@@ -91,7 +91,7 @@ def test_a_run_names_its_first_interval_and_leaves_one_record_at_its_end() -> No
     assert record.absent == bitmap_of(ALL)
 
 
-def test_members_whose_contribution_fails_are_absent_and_the_record_says_why() -> None:
+def test_members_whose_contribution_fails_are_absent_and_the_record_has_the_reason() -> None:
     rig = ClosingRig(members=3)
     rig.contribute(ALL, b"x")
     rig.collection.failed.add(START, START + 1, 0b010, "m1: it is torn")

@@ -227,7 +227,7 @@ def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
     assert other.status in (200, 201), "other jobs are untouched"
 
 
-def test_verification_says_that_it_cannot() -> None:
+def test_a_verification_is_refused_with_the_reason() -> None:
     world = World(3)
     world.apply(world[0], SEALED)
     feed(world[0], (0.5, "a"))

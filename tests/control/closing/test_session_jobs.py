@@ -51,7 +51,7 @@ def traffic(agents: list[Agent], seed: int, first: int, last: int) -> None:
             at += rng.choice([0.2, 0.5, 0.9, 1.0, 1.2, 2.5])
 
 
-def test_sessions_span_intervals_and_agents_and_end_where_nobody_has_records() -> None:
+def test_sessions_span_intervals_and_agents_and_end_where_no_agent_has_records() -> None:
     world = World(3)
     world.apply(world[0], SESSIONS)
     feed(world[0], (0.1, "a"), (1.9, "a"), (2.5, "b"))
@@ -101,7 +101,7 @@ def test_a_successor_that_did_not_find_them_would_lose_rows(monkeypatch: pytest.
     assert any(are != shall_be for are, shall_be in outcomes)
 
 
-def test_while_a_member_is_missing_the_sessions_of_its_intervals_say_so() -> None:
+def test_sessions_of_intervals_that_lack_a_member_are_partial() -> None:
     world = World(4)
     world.apply(world[0], SESSIONS)
     master = world.master(JOB)
@@ -154,7 +154,7 @@ def test_no_tentative_results_are_shown() -> None:
     assert world.results(world[0], JOB, state="all") == []
 
 
-def test_an_update_keeps_open_sessions_or_begins_them_anew() -> None:
+def test_an_update_keeps_open_sessions_or_begins_them_again() -> None:
     world = World(3)
     world.apply(world[0], SESSIONS)
     feed(world[0], (0.5, "a"), (1.4, "a"))
@@ -178,7 +178,7 @@ def test_an_update_keeps_open_sessions_or_begins_them_anew() -> None:
     assert row["hits"] < 5, "what was open at the boundary is gone"
 
 
-def test_verification_says_that_it_cannot() -> None:
+def test_a_verification_is_refused_with_the_reason() -> None:
     world = World(3)
     world.apply(world[0], SESSIONS)
     feed(world[0], (0.5, "a"))

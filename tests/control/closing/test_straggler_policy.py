@@ -122,7 +122,7 @@ def test_a_dead_member_is_missing_after_the_time_that_a_restart_takes(
         ("skip", 8.0, OVER, "SKIPPED"),
     ],
 )
-def test_a_living_member_is_waited_for_as_the_job_says(
+def test_a_living_member_is_waited_for_as_the_job_declares(
     on_straggler: str, horizon_s: float | None, at: float, outcome: str | None
 ) -> None:
     interval = Missing(on_straggler=on_straggler, horizon_s=horizon_s)

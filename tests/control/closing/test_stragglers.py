@@ -194,7 +194,7 @@ def test_contributions_that_cannot_be_merged_are_named_and_the_interval_closes()
     assert any("string and int64" in error for error in errors)
 
 
-def test_a_result_that_cannot_be_finalised_is_skipped_and_said() -> None:
+def test_a_result_that_cannot_be_finalised_is_skipped_and_reported() -> None:
     world = World(2)
     fill(world, intervals=1)
     world.apply(world[0])

@@ -69,7 +69,7 @@ def hits_of(rows: list[Any]) -> dict[str, int]:
     return {row["product"]: row["hits"] for row in rows}
 
 
-def test_who_reads_final_records_sees_no_tentative_one() -> None:
+def test_a_reader_of_final_records_sees_no_tentative_one() -> None:
     world = started()
     world[0].seal("clicks", BASE + SLIDE)
     world.run(2.0)
@@ -102,7 +102,7 @@ def test_a_dead_agent_that_comes_back_in_its_time_makes_the_interval_whole() -> 
     assert {record.state for record, _ in world.results(world.master())} == {"FINAL"}
 
 
-def test_the_horizon_of_a_job_says_how_long_it_may_be_corrected() -> None:
+def test_the_horizon_of_a_job_bounds_how_long_it_may_be_corrected() -> None:
     world = started(text=TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '20 s'"))
     world.kill(next(agent for agent in world.living if agent is not world.master()))
     for agent in world.living:
@@ -289,7 +289,7 @@ def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
     assert reported.fidelity(0b11, 0b01, NOTHING) == pytest.approx(0.5)
 
 
-def test_a_rate_is_said_at_once_then_only_when_it_has_changed_or_the_master_has() -> None:
+def test_a_rate_is_reported_at_once_then_only_when_it_has_changed_or_the_master_has() -> None:
     rate = UsualRate()
     assert rate.news(1, 0.0) is None
     rate.add((100,))
@@ -305,7 +305,7 @@ def test_a_rate_is_said_at_once_then_only_when_it_has_changed_or_the_master_has(
     assert 800 < news[0] < 1000
 
 
-def test_the_record_of_a_partial_interval_weighs_who_is_missing() -> None:
+def test_the_record_of_a_partial_interval_weighs_the_missing_members() -> None:
     world = World(3)
     world.apply(world[0])
     busy = next(agent for agent in world.living if agent is not world.master())
@@ -323,7 +323,7 @@ def test_the_record_of_a_partial_interval_weighs_who_is_missing() -> None:
     assert last.fidelity == pytest.approx(10 / 100)
 
 
-def test_a_declared_horizon_is_a_bound_whoever_makes_progress() -> None:
+def test_a_declared_horizon_is_a_bound_whichever_member_makes_progress() -> None:
     text = TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '3 s'")
     world = started(text=text, intervals=12)
     world[0].seal("clicks", BASE + 10 * SLIDE)

@@ -199,7 +199,7 @@ def force_delete(world: World) -> None:
     assert world.ask(world[0], "delete", {"job": "shop/top"}).status == 200
 
 
-def test_a_job_that_is_applied_anew_is_read_on() -> None:
+def test_a_reader_goes_on_with_a_job_that_is_applied_again() -> None:
     world = World(4)
     fill(world, intervals=12)
     world.apply(world[0])
@@ -232,7 +232,7 @@ def test_a_circle_is_refused() -> None:
     assert "that would be a cycle" in reply.body["error"]
 
 
-def test_a_reader_says_what_it_waits_for_and_stays_when_it_is_read_from_is_paused() -> None:
+def test_a_reader_reports_what_it_waits_for_and_stays_while_its_upstream_job_is_paused() -> None:
     world = World(4)
     fill(world, intervals=9)
     world.apply(world[0])

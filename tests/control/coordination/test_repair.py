@@ -82,7 +82,7 @@ def test_a_label_that_suffices_needs_no_repair() -> None:
     assert repairs(word_count("batch"), "db") == []
 
 
-def test_a_search_with_many_places_is_greedy_and_says_so() -> None:
+def test_a_search_with_many_places_is_greedy_and_not_exact() -> None:
     graph = chain(*(path("in", "out", "OW", [f"k{at}"]) for at in range(14)))
     plan = repairs(analyse(graph), "out")[0]
     assert not plan.exact

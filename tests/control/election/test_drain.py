@@ -37,7 +37,7 @@ def until_answered(world: World, agent: Agent, token: int) -> None:
             world.run(1.0)
 
 
-def test_no_interval_misses_who_leaves() -> None:
+def test_no_interval_misses_an_agent_that_leaves() -> None:
     world, leaver = started()
     token = world.request(leaver, "leave")
     world.run(3.0)
@@ -54,7 +54,7 @@ def test_no_interval_misses_who_leaves() -> None:
     assert (expected[0], expected[-1]) == (4, 3)
 
 
-def test_what_it_has_for_later_intervals_is_nobodys() -> None:
+def test_records_of_a_leaver_for_later_intervals_are_in_no_result() -> None:
     world, leaver = started()
     token = world.request(leaver, "leave")
     world.run(2.0)
@@ -131,7 +131,7 @@ def test_votes_are_handed_over_while_the_last_intervals_are_open() -> None:
     assert leaver.replies[token].body["state"] == "left"
 
 
-def test_where_nobody_can_vote_instead_an_agent_votes_until_its_last_intervals_are_closed() -> None:
+def test_a_voter_that_no_agent_can_replace_votes_until_its_last_intervals_are_closed() -> None:
     world, leaver = started(3)
     token = world.request(leaver, "leave")
     world.run(15.0)
@@ -144,7 +144,7 @@ def test_where_nobody_can_vote_instead_an_agent_votes_until_its_last_intervals_a
     assert voters == {agent.me.id for agent in world.living if agent is not leaver}
 
 
-def test_nobody_leaves_and_everything_is_exact() -> None:
+def test_without_a_leaver_all_intervals_are_exact() -> None:
     world, _ = started()
     world.seal_all(BASE + 8 * SLIDE)
     world.run(3.0)
@@ -155,7 +155,7 @@ def leads(world: World) -> Master:
     return next(iter(world.master().control.leadership.masters.values()))
 
 
-def test_who_leaves_before_it_has_heard_its_number_is_not_expected() -> None:
+def test_an_agent_that_leaves_before_it_knows_its_number_is_not_expected() -> None:
     world, _ = started(3)
     master = leads(world)
     late = world.add(9)
@@ -188,7 +188,7 @@ def test_what_it_seals_while_it_asks_for_its_last_interval_is_not_counted_beyond
         assert rows == (whole if record.agents_expected == 4 else others)[record.index]
 
 
-def test_who_has_sealed_more_than_anybody_leaves_behind_that() -> None:
+def test_an_agent_that_has_sealed_most_leaves_behind_its_last_sealed_interval() -> None:
     world, leaver = started()
     collect = world._collect
     world._collect = lambda tree, segment, payloads: None  # type: ignore[method-assign]  # a fault of this test
@@ -201,7 +201,7 @@ def test_who_has_sealed_more_than_anybody_leaves_behind_that() -> None:
     assert entry.until == 1007
 
 
-def test_the_end_of_the_last_interval_is_told_again_to_who_has_missed_it() -> None:
+def test_a_leaver_that_missed_the_end_of_its_last_interval_is_notified_again() -> None:
     world, leaver = started()
     token = world.request(leaver, "leave")
     world.run(1.0)
@@ -212,7 +212,7 @@ def test_the_end_of_the_last_interval_is_told_again_to_who_has_missed_it() -> No
     assert leaver.replies[token].body["state"] == "left"
 
 
-def test_a_successor_that_has_not_heard_of_it_is_told() -> None:
+def test_a_successor_that_does_not_know_of_the_leaver_is_notified() -> None:
     world, leaver = started(5)
     world.lost = lambda source, target, message: isinstance(message, Replica) and source is old
     old = world.master()
@@ -242,7 +242,7 @@ def test_the_end_of_the_job_ends_it_too() -> None:
     assert leaver.replies[token].body["state"] == "left"
 
 
-def test_who_waits_no_longer_hears_which_jobs_hold_it_and_it_leaves_all_the_same() -> None:
+def test_a_request_that_times_out_names_the_jobs_that_hold_the_agent_and_it_leaves_all_the_same() -> None:
     world, leaver = started()
     world.ask(world.master(), "pause", {"job": "shop/top"})
     found = world.ask(leaver, "leave", {"wait": 2}).body

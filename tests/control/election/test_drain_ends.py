@@ -19,7 +19,7 @@ class _Rooted(dict[bytes, None]):
             super().pop(key, *default)
 
 
-def test_a_delete_counts_who_leaves_and_has_stopped_too() -> None:
+def test_a_delete_counts_a_leaver_that_has_stopped_too() -> None:
     world, leaver = started(3)
     job = leads(world).job
     world.subscribed[job] = _Rooted(world.subscribed[job])
@@ -41,7 +41,7 @@ def test_a_delete_counts_members_and_not_the_root_that_is_none() -> None:
     assert (notified["acknowledged"], notified["expected"]) == (0, 0)
 
 
-def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nobody_again() -> None:
+def test_a_leaver_that_dies_is_forgotten_once_and_with_its_last_interval() -> None:
     world, leaver = started()
     world.add(9)
     world.run(3.0)

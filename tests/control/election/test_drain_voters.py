@@ -44,7 +44,7 @@ def test_voters_that_leave_one_after_another_take_no_job_along(agents: int, leav
     assert {record.state for record, _ in found} == {"FINAL"}
 
 
-def test_who_votes_goes_only_when_the_register_has_settled_and_is_not_called_back() -> None:
+def test_a_voter_leaves_only_when_the_register_has_settled_and_is_not_called_back() -> None:
     world, _ = started(5)
     leaver = next(agent for agent in voters(world) if agent is not world.master())
     world.seal_all(BASE + 8 * SLIDE)

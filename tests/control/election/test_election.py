@@ -45,7 +45,9 @@ def test_a_new_term_without_a_majority_is_given_up_and_may_be_tried_again() -> N
 
 
 @pytest.mark.parametrize("held", ["the newer version", "its older roster", "a change never chosen", ""])
-def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(held: str) -> None:
+def test_a_candidate_that_finds_another_master_takes_only_the_terms_that_the_register_names(
+    held: str,
+) -> None:
     """A newer epoch over an older version: by such terms members would begin that version again."""
     second, third = (replace(MANIFEST, version=version) for version in (2, 3))
     newer = replace(TERMS, manifest=second, epoch=7, version=6, effective=9, evaluated=2)

@@ -181,7 +181,7 @@ def test_a_message_without_a_fence_passes(message: Any) -> None:
     assert rig.epochs.asked == []
 
 
-def test_of_a_multicast_no_sender_is_told() -> None:
+def test_a_fenced_multicast_notifies_no_sender() -> None:
     rig = Rig()
     assert rig.fencing.passed(None, ctl.Stop(JOB, "i", KNOWN - 1)) is None
     assert rig.epochs.notified == [None]

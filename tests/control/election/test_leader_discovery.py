@@ -43,7 +43,7 @@ def test_a_root_that_knows_nothing_asks_the_master_its_neighbours_name() -> None
     assert world.ask(old, "describe", {"job": "shop/top"}).status == 200
 
 
-def test_a_job_whose_end_is_known_has_no_leader_by_the_word_of_a_member_that_has_not_heard() -> None:
+def test_a_job_whose_end_is_known_has_no_leader_though_a_member_still_names_one() -> None:
     """Else who asks for its end is sent to that master for ever, and its members are never told to stop."""
     world = World(3)
     world.apply(world[0])

@@ -137,7 +137,7 @@ def test_an_old_master_that_comes_back_leads_again_in_a_new_epoch() -> None:
     assert epochs[-1] >= 3
 
 
-def test_a_handover_that_is_lost_holds_nobody_up() -> None:
+def test_a_handover_that_is_lost_delays_no_interval() -> None:
     world = World(5)
     fill(world, intervals=3)
     world.apply(world[0])
@@ -172,7 +172,7 @@ def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_fail
     assert world.master() is heir
 
 
-def test_a_job_begins_anew_where_its_end_was_missed_and_who_ended_it_is_gone() -> None:
+def test_a_job_begins_again_at_an_agent_that_missed_its_end_when_the_master_that_ended_it_is_gone() -> None:
     """Who is closest to it holds it for a master that never answers; no tree has a root that would look."""
     world = World(5)
     world.apply(world[0])
@@ -254,7 +254,7 @@ def test_what_comes_from_a_lower_epoch_is_refused_and_counted() -> None:
     assert JOB in member.control.member_host.members
 
 
-def test_a_master_of_a_lower_epoch_steps_down_when_it_hears_of_a_higher_one() -> None:
+def test_a_master_of_a_lower_epoch_steps_down_when_it_learns_of_a_higher_one() -> None:
     world = World(3)
     world.apply(world[0])
     master = world.master()

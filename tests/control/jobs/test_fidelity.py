@@ -173,7 +173,7 @@ def test_a_rate_is_reported_when_it_has_changed_and_not_too_often() -> None:
     assert usual.news(1, 10 * SAY_AGAIN_S) is None, "it has not changed"
 
 
-def test_a_small_change_is_not_reported_but_a_new_master_is_told() -> None:
+def test_a_small_change_is_reported_only_to_a_new_master() -> None:
     usual = UsualRate()
     usual.add((100,))
     usual.news(1, 0.0)

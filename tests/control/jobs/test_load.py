@@ -62,7 +62,7 @@ def test_jobs_that_are_slowed_or_crowd_others_are_named_once() -> None:
         ({}, ""),
     ],
 )
-def test_the_mode_is_the_agents_own_word(reported: dict[str, Any], mode: str) -> None:
+def test_the_mode_is_the_one_that_the_agent_reports(reported: dict[str, Any], mode: str) -> None:
     assert security_of(reported) == mode
     assert is_insecure(reported) is (mode == "INSECURE")
 

@@ -49,7 +49,7 @@ def record(**changes: Any) -> ResultRecord:
     return ResultRecord(**{**fields, **changes})
 
 
-def test_an_interval_is_written_byte_for_byte_as_the_interface_says() -> None:
+def test_an_interval_is_written_byte_for_byte_as_the_interface_defines_it() -> None:
     table = pa.table({"path": ["/"], "hits": pa.array([91], pa.int64())})
     assert encode_json(to_json(record(), table)).decode() == GOLDEN
 

@@ -85,7 +85,7 @@ def test_a_former_member_is_kept_while_one_of_its_intervals_is_open() -> None:
     assert book.entry(0) is None
 
 
-def test_agents_of_one_name_are_told_apart_by_their_ids() -> None:
+def test_agents_of_one_name_are_distinguished_by_their_ids() -> None:
     book = RosterBook()
     book.add((Participant(contact(0xAB), "web"), Participant(contact(0xCD), "web"), *agents(1)), 0)
     assert book.shared_names() == {"web"}

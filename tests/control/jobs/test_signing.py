@@ -143,7 +143,7 @@ def test_a_tombstone_ends_a_serial_and_all_before_it() -> None:
         bury(end, job="other/job", remembered=after)
 
 
-def test_a_tombstone_is_told_from_what_is_none() -> None:
+def test_a_tombstone_is_distinguished_from_other_envelopes() -> None:
     end = signing.signed(payload(5, sha256="", tombstone=True), KEYS[:1]).encode()
     others = (b"", b"nothing", signing.signed(payload(), KEYS[:1]).encode(), end.replace(b"payload", b"pay"))
     assert [signing.is_tombstone(each) for each in (end, *others)] == [True, False, False, False, False]
@@ -155,7 +155,7 @@ def test_what_is_no_envelope_is_refused(data: bytes) -> None:
         signing.decode_envelope(data)
 
 
-def test_a_payload_says_nothing_that_is_not_known() -> None:
+def test_a_payload_with_an_unknown_field_is_refused() -> None:
     reported = json.loads(signing.signed(payload(), KEYS[:1]).payload)
     envelope = signing.signed(json.dumps({**reported, "also": 1}).encode(), KEYS[:1])
     with pytest.raises(EnvelopeRefused, match="cannot be read"):

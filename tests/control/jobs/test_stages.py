@@ -62,7 +62,7 @@ def test_a_contribution_is_valid_up_to_the_first_interval_of_another_text(
     assert valid_until(THREE, by, start, stop) == until
 
 
-def test_agents_are_told_only_of_stages_that_evaluate_something_else() -> None:
+def test_agents_receive_only_stages_that_evaluate_something_else() -> None:
     assert [stage.manifest.version for stage in evaluations(THREE)] == [1, 3]
     empty = stages((0, 1, 1), (10, 2, 2), (10, 3, 3))
     assert [stage.manifest.version for stage in evaluations(empty)] == [1, 3]

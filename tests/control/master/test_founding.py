@@ -13,7 +13,7 @@ from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
 
 
-def test_who_asks_before_the_first_verdicts_is_a_founder_and_nobody_is_told_before() -> None:
+def test_an_agent_that_asks_before_the_first_verdicts_is_a_founder_and_no_client_is_answered_before() -> None:
     world = World(4)
     fill(world, intervals=2)
     world.lost = lambda source, target, message: isinstance(message, Announced)
@@ -56,7 +56,7 @@ def test_a_young_fleet_that_does_not_grow_answers_at_once_until_another_agent_is
     assert world.now - began >= FOUNDING_YOUNG_S
 
 
-def test_as_long_as_carriers_arrive_the_first_roster_stays_open_but_not_for_ever() -> None:
+def test_the_first_roster_stays_open_while_member_hosts_arrive_but_not_for_ever() -> None:
     world = World(2)
     token = world.request(world[0], "apply", {"text": TEXT})
     began, number = world.now, 10

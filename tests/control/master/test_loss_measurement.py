@@ -83,7 +83,7 @@ def test_a_measurement_is_kept_and_no_verification() -> None:
     assert "cases" not in reply.body
 
 
-def test_what_cannot_be_measured_says_why() -> None:
+def test_a_loss_that_cannot_be_measured_has_a_reason() -> None:
     world = closed()
     losses = {"r1": ["agent-0"]}
     assert measure(world, losses=losses, interval=7)["state"] == "unknown"

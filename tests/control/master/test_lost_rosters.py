@@ -51,7 +51,7 @@ def test_a_member_is_expected_from_the_interval_on_that_its_worker_has_begun_wit
     assert usual < starts["agent-7"] < starts["agent-8"] == usual + 50
 
 
-def test_a_member_says_with_what_its_worker_has_begun() -> None:
+def test_a_member_reports_with_which_interval_its_worker_has_begun() -> None:
     world = begun()
     world.seal_all(BASE + 3 * SLIDE)
     world.run(2.0)
@@ -73,7 +73,7 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
     assert member.start in surveyed
 
 
-def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question_on() -> None:
+def test_an_agent_that_does_not_lead_a_job_gives_a_member_no_terms_but_forwards_its_question() -> None:
     """It may hold those of a version that was voted on and never chosen."""
     world = begun()
     world.seal_all(BASE + 3 * SLIDE)

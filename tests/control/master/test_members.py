@@ -169,7 +169,7 @@ class Cut(World):
             super().post(delay, agent, event)
 
 
-def test_no_interval_expects_who_has_left_by_a_second_number() -> None:
+def test_no_interval_expects_an_agent_that_has_left_by_a_second_number() -> None:
     """It knows a frontier that its master does not, and an older enrolment arrives after it has left."""
     world = Cut(4)
     leaver = begun(world)

@@ -20,7 +20,7 @@ class Closing:
         self.advances += 1
 
 
-def test_who_waits_is_called_once_when_nothing_is_in_flight() -> None:
+def test_a_waiting_callback_runs_once_when_nothing_is_in_flight() -> None:
     closing = Closing()
     still = Quiesce(cast(Closer, closing))
     called: list[str] = []
@@ -36,7 +36,7 @@ def test_who_waits_is_called_once_when_nothing_is_in_flight() -> None:
     assert not closing.frozen
 
 
-def test_a_change_that_was_given_up_does_not_make_who_hands_over_close_again() -> None:
+def test_a_change_that_was_given_up_does_not_make_a_master_that_hands_over_close_again() -> None:
     closing = Closing()
     still = Quiesce(cast(Closer, closing))
     called: list[str] = []

@@ -136,7 +136,7 @@ def test_the_newest_revision_follows_the_final_records() -> None:
     assert rig.term.answers()[0][1]["revision"] == rig.tentative.seq
 
 
-def test_early_lines_follow_the_final_records_for_those_who_ask_for_them() -> None:
+def test_early_lines_follow_the_final_records_for_clients_that_ask_for_them() -> None:
     rig = Rig()
     for index in (LATEST, LATEST + 1):  # the log has the record of the first by now
         rig.early.add(ResultRecord(job="shop/top", index=index, state="EARLY"), b"", 1)
@@ -186,7 +186,7 @@ def test_a_reader_waits_until_more_is_closed() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_said(
+def test_results_that_cannot_be_read_are_an_error(
     verb: str, body: dict[str, Any], found: dict[str, Any], status: int, text: str
 ) -> None:
     rig = Rig()

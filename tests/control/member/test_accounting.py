@@ -117,7 +117,7 @@ def test_a_question_names_the_epoch_of_the_newest_roster() -> None:
     assert [(each.number, each.epoch) for each in bench.asked] == [(ME, 7)]
 
 
-def test_unknown_fates_are_kept_and_not_counted() -> None:
+def test_unknown_outcomes_are_kept_and_not_counted() -> None:
     bench = Bench()
     bench.closed(10)
     bench.it.on_outcomes(Fates(MANIFEST.job_id, "x", ME, (), (), (10,)))
@@ -125,7 +125,7 @@ def test_unknown_fates_are_kept_and_not_counted() -> None:
     assert not any(bench.ledger.state.pending_corrections), "they may have been counted"
 
 
-def test_marks_stay_small_and_say_from_where_they_are_complete() -> None:
+def test_watermarks_stay_small_and_name_the_interval_from_which_they_are_complete() -> None:
     lacking = Lacking(0)
     truth = {}
     for index in range(200):

@@ -185,7 +185,7 @@ def test_nothing_goes_up_before_there_is_a_number() -> None:
 
 @given(st.lists(st.sampled_from(["seal", "term", "close", "wait"]), max_size=60), st.randoms())
 @settings(max_examples=300, deadline=None)
-def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], rng: random.Random) -> None:
+def test_in_each_term_the_ranges_touch_and_each_goes_up_once(steps: list[str], rng: random.Random) -> None:
     bench = Bench()
     epoch = top = closed = first = 0
     bench.up.begin(0, 0, 0)
@@ -227,7 +227,7 @@ def test_ranges_are_cut_exactly(low: int, high: int) -> None:
     assert (cut.start, cut.stop) == (max(2, low), max(2, low, min(9, high)))
 
 
-def test_what_a_restart_says_again_is_paced_as_well() -> None:
+def test_contributions_that_a_restart_repeats_are_paced_as_well() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 0)
     for at in range(100):
@@ -274,7 +274,7 @@ def test_what_begins_behind_a_gap_waits_until_the_gap_is_closed_and_is_asked_for
     assert bench.up.frontier == 9
 
 
-def test_what_is_said_after_all_need_not_be_asked_for() -> None:
+def test_contributions_that_come_after_all_need_not_be_asked_for() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 5)
     assert bench.up.joined(sealed(6, 7)) is None, "of a worker that is being begun again"

@@ -45,7 +45,7 @@ def dies_with_the_master(text: str) -> tuple[World, Agent]:
     return world, victim
 
 
-def test_what_a_lost_agent_had_contributed_is_fetched_from_its_keeper() -> None:
+def test_contributions_of_a_lost_agent_are_fetched_from_its_copy_store() -> None:
     world, victim = dies_with_the_master(REPLICATED.replace("REPLICAS 1", "REPLICAS 2"))
     exact(world, world.living[0])
     for record, _ in world.results(world.living[0]):
@@ -78,7 +78,7 @@ def test_copies_are_dropped_when_their_interval_is_closed_and_when_the_job_ends(
     assert not [key for agent in world.living for key in agent.disk if key[0] == "kept"]
 
 
-def test_a_keeper_that_is_restarted_still_has_its_copies() -> None:
+def test_a_copy_store_that_is_restarted_still_has_its_copies() -> None:
     world = World(4)
     fill(world, intervals=1)
     world.apply(world[0], REPLICATED)
@@ -192,7 +192,7 @@ def test_what_is_safe_is_asked_for_also_of_an_interval_that_is_due_long_after_th
     assert {record.state for record, _ in world.results(world.living[0])} == {"FINAL"}
 
 
-def test_keepers_are_asked_less_and_less_often_for_what_nobody_has() -> None:
+def test_copy_stores_are_asked_less_and_less_often_for_copies_that_no_agent_has() -> None:
     world = World(4)
     fill(world, intervals=2)
     world.apply(world[0], REPLICATED.replace("REPLICAS 1", "HORIZON '10 min' REPLICAS 1"))
@@ -233,7 +233,7 @@ def test_a_copy_counts_in_every_attempt_of_its_intervals() -> None:
     assert {record.state for record, _ in world.results(world.living[0])} == {"FINAL"}
 
 
-def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -> None:
+def test_wrong_copies_of_a_confused_peer_end_no_agent_and_count_nowhere() -> None:
     world = World(3)
     fill(world, intervals=1)
     world.apply(world[0], REPLICATED)

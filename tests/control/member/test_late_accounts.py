@@ -41,7 +41,7 @@ def test_each_record_is_counted_once(seed: int) -> None:
 
 @pytest.mark.parametrize("first", [1, 3, 6])
 @pytest.mark.parametrize("seed", range(80))
-def test_each_record_of_who_joins_late_is_counted_once(seed: int, first: int) -> None:
+def test_each_record_of_a_member_that_joins_late_is_counted_once(seed: int, first: int) -> None:
     found, written = story(seed, first)
     assert found == written
 

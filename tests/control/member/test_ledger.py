@@ -122,7 +122,7 @@ def test_a_revision_adds_what_it_adds_once() -> None:
     assert difference.corrections[LATE] == 1, "it came too late"
 
 
-def test_what_a_worker_says_again_below_the_first_interval_counts_once() -> None:
+def test_records_that_a_worker_repeats_below_the_first_interval_count_once() -> None:
     ledger = Ledger("x")
     ledger.numbered(60, ME)
     for event, number in ((sealed(0, 30), 30), (sealed(0, 25, again=True), 0), (sealed(25, 50), 20)):
@@ -205,7 +205,7 @@ def test_a_damaged_ledger_or_one_of_another_incarnation_is_an_empty_one(stored: 
     assert Ledger("x", stored).stored() == Ledger("x").stored()
 
 
-def test_a_ledger_of_an_earlier_release_says_by_its_first_number_what_is_counted() -> None:
+def test_a_ledger_of_an_earlier_release_shows_by_its_first_number_what_is_counted() -> None:
     ledger = Ledger("x", msgspec.msgpack.encode(LedgerState("x", ((20, ME),), pre_start=20)))
     ledger.on_roster(((0, 5),))
     ledger.closed(sealed(10, 22), is_found=True)

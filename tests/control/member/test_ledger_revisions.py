@@ -164,7 +164,7 @@ def test_a_revision_of_what_is_merged_is_collected_again_or_late(answers: bool) 
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_record_is_counted_once_whenever_it_comes_and_whoever_leads(seed: int) -> None:
+def test_every_record_is_counted_once_whenever_it_comes_and_whichever_agent_leads(seed: int) -> None:
     rng = random.Random(seed)
     partitions = rng.choice((1, 1, 3))
     text = LONG.replace("DEADLINE", f"PARTITIONS {partitions} DEADLINE")

@@ -171,7 +171,7 @@ def test_what_went_up_with_an_annulled_interval_is_pending_again_when_that_was_c
     assert (sum(totals), totals[EXPIRED]) == (boot.written, 2)
 
 
-def test_a_worker_that_missed_a_change_does_not_say_again_what_it_annuls() -> None:
+def test_a_worker_that_missed_a_change_does_not_repeat_intervals_that_it_annuls() -> None:
     """Its worker begins behind them, and counts their records as expired when it reads them again."""
     boot = Boot(First(1))
     for _ in range(5):

@@ -198,7 +198,7 @@ def test_a_member_with_another_number_contributes_again_from_where_that_begins()
     assert [(number, stop) for _, number, _, stop in rig.up()] == [(5, 4)]
 
 
-def test_a_pause_holds_the_worker_and_a_repeated_one_says_nothing() -> None:
+def test_a_pause_holds_the_worker_and_a_repeated_one_has_no_effect() -> None:
     rig = Rig()
     rig.roster()
     rig.out()
@@ -262,7 +262,7 @@ def test_a_member_that_leaves_holds_back_what_it_seals_until_its_last_interval_i
     assert rig.member.has_left
 
 
-def test_a_member_tells_its_rate_and_asks_after_what_stays_open() -> None:
+def test_a_member_reports_its_rate_and_asks_about_intervals_that_stay_open() -> None:
     rig = Rig()
     rig.roster()
     rig.out()

@@ -295,7 +295,7 @@ def test_a_restarted_agent_goes_on_with_the_jobs_that_are_still_for_it() -> None
         ("CREATE JOB", False, "query"),
     ],
 )
-def test_an_agent_says_whether_it_could_work_on_another_version(
+def test_an_agent_reports_whether_it_could_work_on_another_version(
     text: str, takes_part: bool, error: str
 ) -> None:
     rig = Rig()

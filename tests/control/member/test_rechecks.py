@@ -56,7 +56,7 @@ def test_an_answer_without_a_payload_takes_the_lane_of_small_messages() -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_member_says_when_an_answer_is_larger_than_one_message(more: int) -> None:
+def test_a_member_reports_an_answer_that_is_larger_than_one_message(more: int) -> None:
     rig = Rig()
     rig.ask(7)
     (answer,) = rig.answer(b"x" * DATA_FRAME_BYTES_MAX, b"y" * more)

@@ -58,7 +58,7 @@ def test_the_master_is_the_gateway_of_its_own_group() -> None:
         ([], "", ""),
     ],
 )
-def test_the_outermost_label_that_tells_members_apart_forms_the_groups(
+def test_the_outermost_label_that_distinguishes_members_forms_the_groups(
     members: list[Contact], across: str, label: str
 ) -> None:
     assert label_of(members, across) == label
@@ -108,7 +108,7 @@ def test_the_trees_of_a_group_begin_with_the_id_of_the_gateway_and_differ() -> N
     assert nearest == EU[0]
 
 
-def test_a_job_of_one_group_has_one_tree_and_a_note_that_says_why() -> None:
+def test_a_job_of_one_group_has_one_tree_and_a_note_with_the_reason() -> None:
     assert notes(None, EU, "rack") == [
         "no rack tells the agents apart, so one tree reduces the contributions of all"
     ]

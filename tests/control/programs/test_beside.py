@@ -20,7 +20,7 @@ def test_a_question_reaches_the_master_side_of_another_program_and_is_answered()
     assert asked == [program for program in programs if program.is_master]
 
 
-def test_a_question_to_nobody_ends_when_its_time_is_over() -> None:
+def test_a_question_without_a_receiver_ends_when_its_time_is_over() -> None:
     world = ProgramWorld(3)
     asker = world.attach(0, "shop/sales")
     number = asker.send("route", "shop/top", timeout_s=4.0)
@@ -34,7 +34,7 @@ def test_a_question_to_nobody_ends_when_its_time_is_over() -> None:
     assert asker.answers[late].status == "ok", "who comes in time is asked"
 
 
-def test_an_error_of_a_handler_is_told_to_the_sender() -> None:
+def test_an_error_of_a_handler_is_reported_to_the_sender() -> None:
     world, _ = three()
     master = master_of(world)
     master.deaf = True
@@ -46,7 +46,7 @@ def test_an_error_of_a_handler_is_told_to_the_sender() -> None:
     assert asker.answers[number] == program_frames.Answer(number, "failed", error="KeyError: 'x'")
 
 
-def test_a_multicast_reaches_all_and_says_who_has_handled_it() -> None:
+def test_a_multicast_reaches_all_and_reports_how_many_have_handled_it() -> None:
     world, programs = three()
     master = master_of(world)
     number = master.send("multicast", "", b"coupon")
@@ -60,7 +60,7 @@ def test_a_multicast_reaches_all_and_says_who_has_handled_it() -> None:
     assert (master.answers[number].acknowledged, master.answers[number].expected) == (2, 3)
 
 
-def test_a_process_that_comes_back_is_told_the_newest_multicast() -> None:
+def test_a_process_that_comes_back_gets_the_newest_multicast() -> None:
     world, programs = three()
     master = master_of(world)
     for body in (b"old", b"new"):
@@ -128,7 +128,7 @@ def test_agents_without_a_program_pass_pairs_on_and_the_master_side_stands_in_fo
     assert master.answers[number].status == "root"
 
 
-def test_a_program_that_is_gone_owes_and_is_owed_nothing() -> None:
+def test_a_program_that_is_gone_leaves_no_question_and_gets_no_answer() -> None:
     world, _ = three()
     asker = world.attach(1, "shop/sales")
     asker.send("route", "no/body", timeout_s=30.0)

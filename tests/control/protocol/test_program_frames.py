@@ -42,14 +42,14 @@ OF_AGENTS: list[FromAgent] = [
 
 
 @pytest.mark.parametrize("frame", OF_PROGRAMS)
-def test_what_a_program_says_is_read_by_its_agent_alone(frame: FromProgram) -> None:
+def test_a_frame_of_a_program_is_read_by_its_agent_alone(frame: FromProgram) -> None:
     assert from_program(encode(frame)) == frame
     with pytest.raises(ProtocolError, match="malformed frame"):
         from_agent(encode(frame))
 
 
 @pytest.mark.parametrize("frame", OF_AGENTS)
-def test_what_an_agent_says_is_read_by_its_program_alone(frame: FromAgent) -> None:
+def test_a_frame_of_an_agent_is_read_by_its_program_alone(frame: FromAgent) -> None:
     assert from_agent(encode(frame)) == frame
     with pytest.raises(ProtocolError, match="malformed frame"):
         from_program(encode(frame))

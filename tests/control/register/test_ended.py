@@ -80,7 +80,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> tuple[Context, acceptor.Accept
     return registers, acceptors
 
 
-def test_the_floor_is_promised_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_floor_is_promised_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     registers, acceptors = forgetful(monkeypatch)
     acceptors.on_prepare(B, Prepare(OTHER, Ballot(7, B.id, 1), floors=True))
     acceptors.on_accept(A, Accept(OTHER, Ballot(7, A.id, 1), VALUE), b"")

@@ -73,7 +73,7 @@ def test_of_two_sides_of_a_partition_only_the_larger_one_founds_a_job() -> None:
     assert applied_on_both_sides() == (503, 200, 1)
 
 
-def test_who_counts_only_those_that_are_there_founds_it_on_both_sides(
+def test_counting_only_agents_that_are_there_founds_the_register_on_both_sides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     original = KnownPeers.nearest
@@ -85,7 +85,7 @@ def test_who_counts_only_those_that_are_there_founds_it_on_both_sides(
     assert applied_on_both_sides() == (200, 200, 2)
 
 
-def test_the_smaller_side_says_why_and_finds_the_job_after_the_partition() -> None:
+def test_the_smaller_side_reports_why_and_finds_the_job_after_the_partition() -> None:
     world = acquainted(5)
     first, second, *most = nearest(world, 5)
     world.split([first, second])
@@ -115,7 +115,7 @@ def test_an_agent_that_is_restarted_alone_remembers_that_it_was_not() -> None:
     assert world.apply(alone).body["state"] == "new", "two of three"
 
 
-def test_who_was_away_for_long_is_not_counted_and_the_rest_founds_the_job() -> None:
+def test_an_agent_that_was_away_for_long_is_not_counted_and_the_rest_founds_the_job() -> None:
     world = acquainted(2)
     world.kill(world[1])
     world.run(5.0)
@@ -125,7 +125,7 @@ def test_who_was_away_for_long_is_not_counted_and_the_rest_founds_the_job() -> N
     assert (KIND, agent_id(1)) not in world[0].disk
 
 
-def test_who_has_not_joined_founds_nothing() -> None:
+def test_an_agent_that_has_not_joined_founds_nothing() -> None:
     world = SplitWorld(1)
     early = Agent(world.post, 7, {"clicks": None}, {}).control
     job, _ = read_job(TEXT, source="query")
@@ -152,7 +152,7 @@ def test_a_delete_that_waited_for_its_agent_to_join_is_obeyed_only_while_its_cli
     assert obeyed == (joins_after_s < REQUEST_S)
 
 
-def test_who_was_lost_a_moment_ago_still_votes_so_that_all_founders_name_the_same() -> None:
+def test_an_agent_lost_a_moment_ago_still_votes_so_that_all_founders_name_the_same_acceptors() -> None:
     world = acquainted(5)
     first, second, third = nearest(world, 3)
     world.kill(second)
@@ -167,7 +167,7 @@ def test_who_was_lost_a_moment_ago_still_votes_so_that_all_founders_name_the_sam
     assert later.acceptors == tuple(agent.me for agent in nearest(world, 5) if agent.alive)
 
 
-def test_where_the_job_is_known_those_vote_whom_its_terms_name_though_they_are_away() -> None:
+def test_where_the_job_is_known_the_agents_that_its_terms_name_vote_though_they_are_away() -> None:
     world = acquainted(9)
     world.apply(world[0])
     world.run(2.0)
@@ -180,7 +180,7 @@ def test_where_the_job_is_known_those_vote_whom_its_terms_name_though_they_are_a
         assert surveyed(world, agent).acceptors == voters
 
 
-def test_a_job_that_is_deleted_is_begun_anew_by_those_who_voted_on_it() -> None:
+def test_a_job_that_is_deleted_is_begun_again_by_the_agents_that_voted_on_it() -> None:
     world = acquainted(5)
     world.apply(world[0])
     world.run(2.0)
@@ -223,7 +223,7 @@ def test_most_of_a_fleet_may_leave_and_the_others_found_jobs_at_once() -> None:
     assert world.apply(world.living[0]).body["state"] == "new"
 
 
-def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it() -> None:
+def test_an_agent_that_leaves_while_it_is_cut_off_is_counted_on_the_other_side() -> None:
     world = acquainted(5)
     few, most = nearest(world, 5)[:2], nearest(world, 5)[2:]
     world.split(most)
@@ -237,7 +237,7 @@ def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it(
     assert surveyed(world, few[0]).problem == SILENT, "two of five, as they know"
 
 
-def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
+def test_a_farewell_that_comes_in_a_later_boot_makes_no_agent_forgotten() -> None:
     """It would be counted out of the majority while it is there."""
     context = new_context(0)
     known, other = KnownPeers(context), Contact(agent_id(1), "sim", 2, 3)
@@ -251,7 +251,7 @@ def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
     assert known.nearest(JOB, 9) == [context.me], "the older word takes nothing back"
 
 
-def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_does() -> None:
+def test_late_messages_do_not_bring_back_an_agent_that_has_left_but_another_boot_does() -> None:
     context = Context(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
     known = KnownPeers(context)
     other = Contact(agent_id(1), "sim", 2, 3)
@@ -334,7 +334,7 @@ def goes_on(world: SplitWorld, intervals: int) -> RegisterValue:
     return value
 
 
-def test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_anew() -> None:
+def test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again() -> None:
     """Two agents that are nearer by now chose it without its old voters, whose votes were higher."""
     world, old = grown()
     assert world.apply(world.living[-1]).body["state"] == "new"
@@ -374,7 +374,7 @@ def test_while_most_that_voted_on_its_end_are_away_a_job_begins_only_after_a_whi
     assert {contact.id for contact in again.acceptors} & {agent.me.id for agent in away}
 
 
-def test_where_nobody_that_voted_on_the_end_is_there_a_job_begins_in_the_next_generation() -> None:
+def test_where_no_agent_that_voted_on_the_end_is_there_a_job_begins_in_the_next_generation() -> None:
     world, old = grown()
     for number in range(8):
         if agent_id(number) not in world.agents:

@@ -45,7 +45,7 @@ class Knowing(Held):
         return False
 
 
-def test_who_knows_a_later_generation_promises_nothing_in_an_earlier_one_and_says_so() -> None:
+def test_an_acceptor_that_knows_a_later_generation_refuses_to_promise_in_an_earlier_one() -> None:
     own_registers = context()
     held = Knowing(own_registers)
     acceptors = Acceptors(own_registers, held)
@@ -82,7 +82,7 @@ def test_no_term_of_the_old_register_is_one_of_the_later_generation() -> None:
         change.apply(RegisterCell(VALUE), certain=True)
 
 
-def test_who_wins_an_epoch_below_one_that_it_has_heard_of_meanwhile_does_not_lead() -> None:
+def test_a_candidate_that_wins_an_epoch_below_one_that_it_knows_by_then_does_not_lead() -> None:
     own_registers = context()
     known = [1]
     registers = Registers(own_registers, Held(own_registers))

@@ -122,7 +122,7 @@ def test_without_the_refusal_both_come_back(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("all_of_it", [False, True], ids=["votes", "everything"])
-def test_a_voter_that_has_lost_its_votes_is_replaced_at_once_and_comes_back_anew(all_of_it: bool) -> None:
+def test_a_voter_that_has_lost_its_votes_is_replaced_at_once_and_votes_again_later(all_of_it: bool) -> None:
     world = running()
     victim = next(agent for agent in voters(world) if agent is not world.master())
     world.kill(victim)

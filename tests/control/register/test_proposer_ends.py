@@ -16,7 +16,7 @@ AGAIN = replace(VALUE, incarnation="j", epoch=2)
 
 
 @pytest.mark.parametrize("found", [ENDED, AGAIN])
-def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
+def test_an_end_that_few_have_accepted_is_not_reported_before_a_quorum_has(found: RegisterValue) -> None:
     """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
     registers = context()
     outcomes: list[RegisterCell | ChangeRefused] = []
@@ -35,7 +35,7 @@ def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: Re
     assert outcome.cell == RegisterCell(found)
 
 
-def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
+def test_an_end_that_a_quorum_has_accepted_is_reported_without_another_round() -> None:
     registers = context()
     outcomes: list[RegisterCell | ChangeRefused] = []
     proposer = Proposer(registers, JOB, (ME, A, B), 7)

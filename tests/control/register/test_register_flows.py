@@ -65,7 +65,7 @@ def test_a_cut_off_master_publishes_nothing_and_the_majority_goes_on() -> None:
     assert world.terminal(JOB)[1005].missing == []
 
 
-def test_a_minority_with_the_next_root_elects_nobody() -> None:
+def test_a_minority_with_the_next_root_elects_no_master() -> None:
     world = running(6, 4)
     old, voting = world.master(), acceptors(world)
     cut = next(agent for agent in world.closest(JOB) if agent in voting and agent is not old)
@@ -139,7 +139,7 @@ def test_a_master_that_wakes_up_finds_its_changes_refused(moment: float) -> None
 REGISTER = ("Prepare", "Promised", "Accept", "Accepted", "Conflict")
 
 
-def test_the_register_alone_stops_a_sleeper_that_hears_nothing_else() -> None:
+def test_the_register_alone_stops_a_sleeper_that_receives_nothing_else() -> None:
     world = running(5, 6)
     old = world.master()
     seal(world, 4)
@@ -244,7 +244,7 @@ def test_a_job_applied_without_a_majority_is_refused_and_can_be_applied_later() 
     assert world.apply(nearest[0]).status == 200
 
 
-def test_a_deleted_job_stays_deleted_and_may_begin_anew_in_a_higher_epoch() -> None:
+def test_a_deleted_job_stays_deleted_and_may_begin_again_in_a_higher_epoch() -> None:
     world = running(4, 4)
     old = world.master()
     world.pause(old)
@@ -276,7 +276,7 @@ def begun_again_among_nearer() -> tuple[int, int]:
     return epoch, max((master.term.epoch for master in leading), default=0)
 
 
-def test_a_job_begins_anew_above_its_last_epoch_also_where_others_are_nearest_by_now() -> None:
+def test_a_job_begins_again_above_its_last_epoch_also_where_others_are_nearest_by_now() -> None:
     """A fleet that had grown began at epoch 1 again: what lower epochs had left behind fenced it off."""
     before, after = begun_again_among_nearer()
     assert after > before > 1
@@ -293,7 +293,7 @@ def test_without_asking_around_a_job_begins_below_its_last_epoch_and_is_fenced_o
     assert after <= before
 
 
-def test_who_is_asked_says_the_highest_epoch_it_has_seen_in_any_incarnation() -> None:
+def test_an_agent_answers_with_the_highest_epoch_it_has_seen_in_any_incarnation() -> None:
     world = running(3, 4)
     epoch = world.master().control.leadership.masters[JOB].term.epoch
     world.ask(world[0], "delete", {"job": "shop/top"})
@@ -308,7 +308,7 @@ def test_who_is_asked_says_the_highest_epoch_it_has_seen_in_any_incarnation() ->
     assert [(known.token, known.terms, known.epoch) for known in reported] == [(8, None, epoch)]
 
 
-def test_who_votes_comes_to_rest_again_after_a_change() -> None:
+def test_the_electorate_comes_to_rest_again_after_a_change() -> None:
     """Else the closest agents are looked up for ever, at every beat of every job."""
     world = SplitWorld(9)
     world.apply(world[0])

@@ -73,7 +73,7 @@ class Storm:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_after_any_storm_somebody_leads_without_one_of_the_voters(seed: int) -> None:
+def test_after_any_storm_an_agent_leads_without_one_of_the_voters(seed: int) -> None:
     storm = Storm(seed)
     storm.blow()
     storm.calm()

@@ -14,7 +14,7 @@ from tests.control.contexts import new_context
 from tests.control.member.test_copy_sender import JOB, acknowledged, copy, entry
 
 
-def test_what_a_later_term_says_replaces_what_an_earlier_one_did() -> None:
+def test_a_copy_of_a_later_term_replaces_that_of_an_earlier_one() -> None:
     """Another version has made the same interval again, and nothing revised it."""
     context, sender, master = new_context(1), new_context(2).me, new_context(9).me
     copy_store = CopyStore(context)
@@ -43,7 +43,7 @@ def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
     assert safe.unsafe == 0, "its copies are where they were"
 
 
-def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_term() -> None:
+def test_an_acknowledgement_of_the_earlier_version_counts_though_it_names_no_term() -> None:
     safe = CopySender(new_context(0), 1)
     safe.peers_are((entry(1, ""),))
     safe.add(Sealed(JOB, "i", 5, 6, ((Contribution(5, (1,)),),)), 0, 7)

@@ -30,7 +30,7 @@ def test_a_record_of_an_epoch_that_is_over_is_not_appended() -> None:
     assert own_registers.stats["control.fenced"] == 1
 
 
-def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait() -> None:
+def test_a_copy_asks_its_next_source_when_one_is_silent_and_notifies_all_that_wait() -> None:
     own_registers = context()
     copy = LogCopy(own_registers, JOB, "i", None, lambda: ())
     done: list[str] = []

@@ -9,7 +9,7 @@ from tests.control.harness import World
 from tests.storage.results.records import JOB
 
 
-def test_who_lacks_records_of_a_job_gets_none_of_an_earlier_incarnation() -> None:
+def test_an_agent_that_lacks_records_of_a_job_gets_none_of_an_earlier_incarnation() -> None:
     context = World(1)[0].control.context
     on_fetch(context, context.me, Fetch(JOB, "b", 3, 1))
     (read,) = (each for each in context.out if isinstance(each, ReadLog))

@@ -120,7 +120,7 @@ def test_an_agent_alone_declares_what_it_has_lost_and_goes_on() -> None:
     assert held(world[0])[-1] == 1007
 
 
-def test_an_agent_alone_whose_whole_log_is_gone_says_so_and_goes_on() -> None:
+def test_an_agent_alone_whose_whole_log_is_gone_declares_the_loss_and_goes_on() -> None:
     world = running(1)
     world[0].damage(JOB, *CLOSED)
     restarted(world, world[0])
@@ -130,7 +130,7 @@ def test_an_agent_alone_whose_whole_log_is_gone_says_so_and_goes_on() -> None:
     assert [(last, completeness) for _, last, completeness, _ in lost(world)] == [(1004, 0.0)]
 
 
-def test_nobody_reads_over_a_hole_while_a_voter_is_away_that_may_have_the_record() -> None:
+def test_no_client_reads_over_a_hole_while_a_voter_is_away_that_may_have_the_record() -> None:
     world = running(4)
     voting = voters(world)
     away = voting[2]
@@ -162,7 +162,7 @@ def test_a_voter_that_stays_away_cannot_hold_up_a_loss_for_ever() -> None:
     assert [record.index for record, _ in world.results(voting[0])] == CLOSED
 
 
-def test_who_wants_all_that_lies_in_a_range_hears_of_a_loss_in_it() -> None:
+def test_a_strict_read_of_a_range_reports_a_loss_in_it() -> None:
     world = running(1)
     world[0].damage(JOB, 1002)
     restarted(world, world[0])
@@ -198,7 +198,7 @@ def test_the_newest_record_is_taken_from_the_register_where_no_other_log_has_it_
     assert lost(world) == []
 
 
-def test_a_member_whose_record_is_lost_is_told_that_nobody_knows() -> None:
+def test_a_member_whose_record_is_lost_learns_that_the_outcome_is_unknown() -> None:
     """Its contribution may or may not have been in it: a dead letter that says so, and no count."""
     world = running(4)
     voting = voters(world)

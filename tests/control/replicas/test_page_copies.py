@@ -113,7 +113,7 @@ def test_a_page_that_comes_begins_the_tries_again() -> None:
     assert len(rig.asked()) == 1, "after the shortest pause"
 
 
-def test_a_page_is_gone_when_every_source_has_said_that_it_lacks_it() -> None:
+def test_a_page_is_gone_when_every_source_has_answered_that_it_lacks_it() -> None:
     rig = Rig()
     rig.obtain(ONE, TWO)
     rig.asked()

@@ -91,7 +91,7 @@ def test_no_voter_accepts_a_record_before_it_has_all_its_pages() -> None:
     exact(world, world[1])
 
 
-def test_a_majority_of_voters_is_enough_and_who_is_away_catches_up_with_the_pages() -> None:
+def test_a_majority_of_voters_is_enough_and_an_absent_voter_catches_up_with_the_pages() -> None:
     world = begun()
     seal(world, 1)
     away = next(voter for voter in voters(world) if voter is not world.master())
@@ -241,7 +241,7 @@ def test_rows_of_an_interval_are_verified_page_by_page() -> None:
     assert reported["state"] == "different"
 
 
-def test_a_skipped_interval_has_completeness_0_and_says_why() -> None:
+def test_a_skipped_interval_has_completeness_0_and_a_reason() -> None:
     world = World(3)
     world.poison = True
     world.apply(world[0], TEXT)

@@ -58,26 +58,26 @@ def terms(epoch: int, version: int = 0) -> Terms:
     return replace(TERMS, epoch=epoch, version=version)
 
 
-def test_an_inquiry_asks_the_nearest_agents_and_those_that_it_is_given() -> None:
+def test_a_query_asks_the_nearest_agents_and_those_that_it_is_given() -> None:
     rig = Rig()
     rig.ask(STRANGER, NEAR[0])
     assert rig.find(ME, *NEAR) == [STRANGER, *NEAR[:NEIGHBOURS]]
 
 
-def test_an_inquiry_of_all_asks_everyone_near() -> None:
+def test_a_query_of_all_asks_every_agent_near() -> None:
     rig = Rig()
     rig.ask_all()
     assert rig.find(*NEAR, ME) == list(NEAR)
 
 
-def test_an_inquiry_does_not_ask_agents_that_the_overlay_has_lost() -> None:
+def test_a_query_does_not_ask_agents_that_the_overlay_has_lost() -> None:
     rig = Rig()
     rig.context.lost(NEAR[0].id)
     rig.ask(NEAR[0])
     assert rig.find(*NEAR) == list(NEAR[1:NEIGHBOURS])
 
 
-def test_an_inquiry_ends_when_all_have_answered_with_the_newest_terms_and_those_that_do_not_lead() -> None:
+def test_a_query_ends_when_all_have_answered_with_the_newest_terms_and_those_that_do_not_lead() -> None:
     rig = Rig()
     rig.ask()
     rig.find(*NEAR)
@@ -127,14 +127,14 @@ def test_silent_agents_are_asked_once_more_and_then_given_up() -> None:
 
 
 @pytest.mark.parametrize("found", [(), (ME,)])
-def test_an_inquiry_without_anyone_to_ask_ends_with_the_own_terms(found: tuple[Contact, ...]) -> None:
+def test_a_query_without_an_agent_to_ask_ends_with_the_own_terms(found: tuple[Contact, ...]) -> None:
     rig = Rig(terms(4))
     rig.ask()
     assert rig.find(*found) == []
     assert rig.informed == [(JOB, terms(4), ())]
 
 
-def test_an_inquiry_whose_look_up_fails_asks_those_that_it_is_given() -> None:
+def test_a_query_whose_look_up_fails_asks_those_that_it_is_given() -> None:
     rig = Rig()
     rig.ask(STRANGER)
     rig.context.out.clear()
@@ -178,7 +178,7 @@ def test_terms_and_ends_of_another_job_are_not_believed() -> None:
     assert answers == Answers({each.id: each for each in NEAR[:3]}, (ENDED,))
 
 
-def test_questions_about_one_job_share_an_inquiry() -> None:
+def test_questions_about_one_job_share_a_query() -> None:
     rig = Rig()
     rig.ask()
     rig.ask()
@@ -189,7 +189,7 @@ def test_questions_about_one_job_share_an_inquiry() -> None:
     assert rig.find(NEAR[0]) == [NEAR[0]], "a later question is another inquiry"
 
 
-def test_a_question_to_all_waits_for_a_smaller_inquiry_and_then_asks_all() -> None:
+def test_a_question_to_all_waits_for_a_smaller_query_and_then_asks_all() -> None:
     rig = Rig()
     rig.ask()
     rig.ask_all()
@@ -204,7 +204,7 @@ def test_a_question_to_all_waits_for_a_smaller_inquiry_and_then_asks_all() -> No
     assert len(rig.answers) == 2, "both share the larger one"
 
 
-def test_agents_that_have_lost_their_votes_are_known_until_they_say_otherwise() -> None:
+def test_agents_that_have_lost_their_votes_are_known_until_they_report_otherwise() -> None:
     rig = Rig()
     rig.ask()
     rig.find(*NEAR[:2])

@@ -39,7 +39,7 @@ def test_pause_stops_intervals_and_resume_goes_on_without_a_loss() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "empty"])
-def test_who_wants_a_change_hears_of_it_though_a_member_says_nothing(verb: str) -> None:
+def test_a_client_learns_of_its_change_though_a_member_does_not_answer(verb: str) -> None:
     world = World(4)
     world.apply(world[0])
     world.run(2.0)
@@ -67,7 +67,7 @@ def test_a_pause_is_answered_for_when_no_successor_can_have_missed_it() -> None:
     assert world.ask(client, "describe", {"job": "shop/top"}).body["state"] == "paused"
 
 
-def test_a_long_pause_gives_nobody_up() -> None:
+def test_a_long_pause_gives_no_member_up() -> None:
     """Some had sealed an interval when the order to pause came, others had not."""
     world = World(3)
     fill(world, intervals=4)
@@ -101,7 +101,7 @@ def test_delete_stops_the_workers_and_nothing_brings_the_job_back() -> None:
     assert world.ask(world[1], "list").body["jobs"] == []
 
 
-def test_a_stale_word_of_a_deleted_job_starts_it_again_at_nobody_who_has_stopped_it() -> None:
+def test_a_stale_announcement_of_a_deleted_job_starts_it_again_at_no_agent_that_has_stopped_it() -> None:
     """Simulator seed 30: the rendezvous had not heard of the end, and a worker was restarted after it."""
     world = World(4)
     fill(world, intervals=2)
@@ -138,7 +138,7 @@ def test_what_runs_in_an_older_epoch_is_not_begun() -> None:
     assert not world[0].control.member_host.members
 
 
-def test_a_deleted_job_can_be_applied_again_and_begins_anew() -> None:
+def test_a_deleted_job_can_be_applied_again_and_begins_a_new_incarnation() -> None:
     world = World(3)
     fill(world, intervals=2)
     world.apply(world[0])
@@ -229,7 +229,7 @@ def late_word(world: World, verb: str, text: str = "") -> Callable[[], None]:
     return again
 
 
-def test_late_copies_of_words_that_were_obeyed_change_nothing() -> None:
+def test_late_copies_of_requests_that_were_carried_out_change_nothing() -> None:
     """A network may deliver a frame again minutes later (simulator seeds 27, 171, 178 and 191)."""
     world = World(4)
     applied = late_word(world, "apply", TEXT)
@@ -261,7 +261,7 @@ def test_late_copies_of_updates_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("verb", ["delete", "pause", "apply", "undo"])
-def test_a_late_copy_reaches_nobody_who_leads_after_whoever_obeyed_it(verb: str) -> None:
+def test_a_late_copy_changes_nothing_at_a_later_master(verb: str) -> None:
     """All that was ever sent arrives again, and the job is led by another (`everything-twice`)."""
     world = World(4)
     changed = TEXT.replace("GROUP BY", "WHERE product <> 'apple' GROUP BY")
@@ -336,7 +336,7 @@ def test_an_update_that_was_refused_changes_no_job_that_is_begun_later(tag: str)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["version"] == 1
 
 
-def test_an_update_of_a_job_that_nobody_can_lead_now_is_not_told_that_there_is_none() -> None:
+def test_an_update_of_a_job_that_no_agent_can_lead_now_does_not_report_a_missing_job() -> None:
     world = World(6)
     world.apply(world[0])
     master = world.master()

@@ -148,7 +148,7 @@ def test_an_update_begins_no_job(leader: Contact | None, status: int) -> None:
     assert (rig.begun, rig.busy) == ([], {})
 
 
-def test_a_dry_run_begins_no_job_and_says_that_it_would() -> None:
+def test_a_dry_run_begins_no_job_and_reports_that_it_would() -> None:
     rig = Rig()
     rig.submit(dry_run=True)
     status, body = rig.answer()

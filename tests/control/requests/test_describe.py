@@ -34,7 +34,7 @@ def test_since_ever_and_for_ever_are_no_numbers_for_people(index: int, shown: in
     assert shown_interval(index) == shown
 
 
-def test_the_row_of_a_job_says_how_it_stands() -> None:
+def test_the_row_of_a_job_shows_how_it_stands() -> None:
     rig = Led()
     row = rig.row()
     expected = {
@@ -83,7 +83,7 @@ def test_a_job_whose_voters_are_silent_has_no_majority(silent_s: float, state: s
     assert rig.row()["state"] == state
 
 
-def test_a_job_that_waits_names_the_interval_and_whom_it_lacks() -> None:
+def test_a_job_that_waits_names_the_interval_and_the_missing_agents() -> None:
     rig = Led()
     late = rig.late(5.0)
     body = rig.described()

@@ -133,7 +133,7 @@ def test_a_deletion_of_the_job_that_is_over_is_answered_as_done(incarnation: str
     assert status != OK or body == {"state": "deleted"}
 
 
-def test_a_deletion_without_a_tag_of_a_job_that_is_over_says_that_it_was_earlier() -> None:
+def test_a_deletion_without_a_tag_of_a_job_that_is_over_reports_that_it_was_earlier() -> None:
     rig = Rig()
     rig.handler.leadership.forget(NOWHERE, "i")
     rig.ask("delete", NOWHERE)

@@ -24,7 +24,7 @@ def without_two(agents: int = 3, *, master: bool = True) -> tuple[SplitWorld, li
     return world, gone
 
 
-def test_it_is_in_the_list_and_health_and_why_say_what_is_missing() -> None:
+def test_it_is_in_the_list_and_health_and_why_report_what_is_missing() -> None:
     world, gone = without_two()
     (left,) = world.living
     (row,) = world.ask(left, "list").body["jobs"]
@@ -43,7 +43,7 @@ def test_it_is_in_the_list_and_health_and_why_say_what_is_missing() -> None:
     assert "no majority" in world.apply(left).body["error"]
 
 
-def test_a_master_without_its_voters_says_the_same() -> None:
+def test_a_master_without_its_voters_reports_the_same() -> None:
     world, gone = without_two(master=False)
     (left,) = world.living
     because = world.ask(left, "why", {"job": "shop/top"}).body["because"]
@@ -75,7 +75,7 @@ def test_results_are_read_from_the_copy_of_another_agent() -> None:
     assert all(health(world, agent)["status"] == "ok" for agent in world.living)
 
 
-def test_a_master_that_dies_is_followed_without_a_word() -> None:
+def test_a_master_that_dies_is_replaced_and_health_stays_ok() -> None:
     world = running()
     world.kill(world.master())
     seen = set()

@@ -20,7 +20,7 @@ def job_text(number: int) -> str:
     return TEXT.replace("shop.top", f"shop.job{number}")
 
 
-def test_agents_place_jobs_as_the_rule_says() -> None:
+def test_agents_place_jobs_by_the_rule() -> None:
     world = World(AGENTS)
     count = 30
     for number in range(count):
@@ -43,7 +43,7 @@ def moved(world: World) -> str:
     raise AssertionError("no job has moved")
 
 
-def test_a_job_at_its_second_seat_is_found_by_its_name_and_begun_only_once() -> None:
+def test_a_job_at_its_second_placement_is_found_by_its_name_and_begun_only_once() -> None:
     world = World(AGENTS)
     name = moved(world)
     text = job_text(int(name.removeprefix("shop/job")))
@@ -57,7 +57,7 @@ def test_a_job_at_its_second_seat_is_found_by_its_name_and_begun_only_once() -> 
     assert world.ask(world[2], "describe", {"job": name}).status == 404
 
 
-def test_its_results_are_exact_and_a_new_master_goes_on_at_the_same_seat() -> None:
+def test_its_results_are_exact_and_a_new_master_goes_on_at_the_same_placement() -> None:
     world = World(AGENTS)
     fill(world, intervals=4)
     name = moved(world)
@@ -78,7 +78,7 @@ def test_its_results_are_exact_and_a_new_master_goes_on_at_the_same_seat() -> No
     assert world.results(asked, name)[: len(before)] == before
 
 
-def test_while_the_other_seat_is_silent_nothing_is_begun() -> None:
+def test_while_the_other_placement_is_silent_no_job_begins() -> None:
     world = World(AGENTS)
     home, other = (world.closest(candidate)[0] for candidate in ids.job_placements("shop/top", "local"))
     asked = next(agent for agent in world.living if agent not in (home, other))
@@ -103,7 +103,7 @@ class Delaying(World):
             super()._carry_out(agent, effect)
 
 
-def test_two_words_for_one_new_job_begin_it_once_though_the_loads_change() -> None:
+def test_two_requests_for_one_new_job_begin_it_once_though_the_loads_change() -> None:
     """The first one is under way to the second placement, which does not know of it, when the other comes."""
     world = Delaying(AGENTS)
     home, world.late = ids.job_placements("shop/top", "local")
@@ -119,7 +119,7 @@ def test_two_words_for_one_new_job_begin_it_once_though_the_loads_change() -> No
     assert sorted(str(agent.replies[token].body["state"]) for agent, token in tokens) == ["new", "unchanged"]
 
 
-def test_a_late_copy_of_a_word_for_the_second_seat_begins_nothing_anew() -> None:
+def test_a_late_copy_of_a_request_for_the_second_placement_begins_no_job_again() -> None:
     world = World(AGENTS)
     copies: list[Submit] = []
 

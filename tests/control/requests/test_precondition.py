@@ -92,7 +92,7 @@ def test_a_late_apply_does_not_begin_the_job_that_was_deleted_since() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "undo", "empty"])
-def test_no_late_word_changes_a_job(verb: str) -> None:
+def test_no_late_copy_of_a_request_changes_a_job(verb: str) -> None:
     world, master, other = applied()
     world.apply(other, TEXT.replace(" GROUP BY", " WHERE product <> 'none' GROUP BY"))
     world.ask(other, verb, {"job": "shop/top"})
@@ -166,7 +166,7 @@ def test_a_repeated_request_answers_success_if_the_job_is_what_it_asks_for(verb:
 
 
 @pytest.mark.parametrize("verb", ["apply", "undo"])
-def test_the_outcome_of_a_change_is_unknown_where_nobody_knows_what_followed_the_version_seen(
+def test_the_outcome_of_a_change_is_unknown_where_no_agent_knows_what_followed_the_version_seen(
     verb: str,
 ) -> None:
     world, _, other = applied()
@@ -198,7 +198,7 @@ def test_a_pause_does_not_mind_another_version_and_minds_another_pause() -> None
     assert state(world) == (2, False)
 
 
-def test_what_no_job_was_seen_as_is_refused_where_it_is_said() -> None:
+def test_a_malformed_tag_is_refused_by_the_asked_agent() -> None:
     world, _, other = applied()
     for tag in ("x", "a.b.c.d", f"{other.me.id.hex()}.i.1", "ab.i.1.0"):
         reply = world.ask(other, "pause", {"job": "shop/top", "seen": tag})
@@ -250,7 +250,7 @@ def test_a_master_of_an_earlier_version_learns_whether_a_client_waits() -> None:
     assert [read_answer(*each)[0]["waits"] for each in notified] == [True, False]
 
 
-def test_an_answer_for_an_earlier_life_is_nobodys() -> None:
+def test_an_answer_for_an_earlier_boot_matches_no_request() -> None:
     """An agent is reached at its address by whatever is sent to it, in whichever life."""
     world, _, other = applied()
     numbers = set()

@@ -200,18 +200,18 @@ def refused(times: int) -> tuple[World, Agent]:
 
 
 @pytest.mark.parametrize("verb", ["describe", "results", "offsets"])
-def test_who_only_reads_does_not_hear_that_a_master_changes(verb: str) -> None:
+def test_a_client_that_only_reads_does_not_notice_a_change_of_masters(verb: str) -> None:
     world, asker = refused(2)
     assert world.ask(asker, verb, {"job": "shop/top"}).status == 200
 
 
-def test_who_only_reads_hears_of_a_job_without_a_master_if_that_lasts() -> None:
+def test_a_client_that_only_reads_learns_of_a_job_without_a_master_if_that_lasts() -> None:
     world, asker = refused(100)
     reply = world.ask(asker, "describe", {"job": "shop/top"}, within=15.0)
     assert (reply.status, reply.body) == (503, REFUSAL)
 
 
-def test_who_changes_something_hears_that_there_was_no_master() -> None:
+def test_a_client_that_changes_a_job_learns_that_there_was_no_master() -> None:
     world, asker = refused(1)
     reply = world.ask(asker, "pause", {"job": "shop/top"})
     assert (reply.status, reply.body) == (503, REFUSAL), "twice is not once: who asked decides"

@@ -55,7 +55,7 @@ def _new(world: SplitWorld) -> list[ResultRecord]:
     return [record for record, _ in world.results(world.living[0], limit=100)]
 
 
-def test_nothing_is_changed_while_a_majority_answers_or_nobody_accepts_the_loss() -> None:
+def test_nothing_is_changed_while_a_majority_answers_or_the_operator_does_not_accept_the_loss() -> None:
     world = running()
     reply = world.ask(world[0], "recover", {"job": "shop/top", "accept_loss": True})
     assert (reply.status, reply.body["error"]) == (
@@ -93,7 +93,7 @@ def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) 
 
 @pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
 @pytest.mark.parametrize("agents", [3, 5])
-def test_who_was_a_member_and_is_away_is_missing_until_it_is_back(agents: int, master: bool) -> None:
+def test_a_member_that_is_away_is_missing_until_it_is_back(agents: int, master: bool) -> None:
     """The new numbering takes over the roster: its records do not say that they are complete (D-10, D-14)."""
     world = running(agents)
     gone = _away(world, master=master)
@@ -110,7 +110,7 @@ def test_who_was_a_member_and_is_away_is_missing_until_it_is_back(agents: int, m
     assert (last.state, last.agents_in, last.agents_expected) == ("FINAL", agents, agents)
 
 
-def test_who_was_a_member_and_stays_away_is_evicted_from_the_new_numbering() -> None:
+def test_a_member_that_stays_away_is_evicted_from_the_new_numbering() -> None:
     world = running(5)
     _away(world)
     world.run(EVICT_S)
@@ -130,7 +130,7 @@ def test_the_newest_roster_goes_on_not_the_one_of_the_newest_term() -> None:
     assert (found.members, found.epoch) == (newer.members, received.epoch)
 
 
-def test_who_has_left_is_not_expected_by_the_new_numbering() -> None:
+def test_an_agent_that_has_left_is_not_expected_by_the_new_numbering() -> None:
     world = running(6)
     leaver = next(agent for agent in world.living if agent not in voters(world))
     world.request(leaver, "leave")
@@ -225,7 +225,7 @@ def test_recoveries_kills_and_returns_in_any_order_leave_one_master_to_an_epoch(
 
 
 @pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
-def test_a_job_is_recovered_as_soon_as_the_list_says_that_it_has_no_majority(master: bool) -> None:
+def test_a_job_is_recovered_as_soon_as_the_list_shows_that_it_has_no_majority(master: bool) -> None:
     """One truth: what is listed without a majority may be recovered, and nothing else."""
     world = running()
     leads = world.master()

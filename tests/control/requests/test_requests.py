@@ -167,7 +167,7 @@ def test_a_tag_that_cannot_be_read_is_refused() -> None:
     assert (status, body["code"]) == (BAD_REQUEST, 2)
 
 
-def test_a_damaged_answer_is_told_as_one() -> None:
+def test_a_damaged_answer_is_reported_as_one() -> None:
     rig = Clients()
     rig.requests.on_answered(Answered(rig.about().token, OK, 4), b"rubbish")
     ((_, status, body),) = rig.replies()
@@ -220,7 +220,7 @@ def test_a_list_is_asked_of_all_agents() -> None:
     assert (status, body["jobs"]) == (OK, [])
 
 
-def test_the_agent_itself_says_how_it_is() -> None:
+def test_the_asked_agent_answers_a_request_for_its_health_itself() -> None:
     rig = Clients()
     assert rig.ask("health") == []
     ((_, status, body),) = rig.replies()

@@ -83,7 +83,9 @@ def test_an_agent_without_jobs_leaves_at_once() -> None:
     ("wait", "over_s"),
     [(None, LEAVE_WAIT_S), (5, 5.0), (0, 0.0), (-1, 0.0), (1e9, LEAVE_WAIT_S), ("x", LEAVE_WAIT_S)],
 )
-def test_a_request_to_leave_says_after_a_while_what_the_agent_waits_for(wait: object, over_s: float) -> None:
+def test_a_request_to_leave_reports_after_a_while_what_the_agent_waits_for(
+    wait: object, over_s: float
+) -> None:
     rig = Clients()
     rig.host.departed = lambda idle: False
     rig.host.votes_on = lambda: ["shop/top"]

@@ -59,12 +59,12 @@ def rows(*steps: ReportedStep, **kept_from: int | None) -> list[dict[str, Any]]:
 # -- the order -------------------------------------------------------------------------------------------
 
 
-def test_steps_are_told_by_time() -> None:
+def test_steps_are_ordered_by_time() -> None:
     steps = [reported("a", "1", 30), reported("b", "2", 10), reported("c", "3", 20)]
     assert [step.step for step in in_order(steps)] == ["2", "3", "1"]
 
 
-def test_an_effect_is_told_behind_its_cause_also_if_its_clock_is_behind() -> None:
+def test_an_effect_stands_behind_its_cause_also_if_its_clock_is_behind() -> None:
     steps = [
         reported("a", "sent", 1_000),
         reported("b", "got", 10, "sent"),
@@ -84,12 +84,12 @@ def test_an_effect_of_a_repetition_stands_behind_the_first() -> None:
     assert (status, found["steps"][1]["cause"]) == (200, "sent")
 
 
-def test_a_circle_of_causes_is_told_at_the_end() -> None:
+def test_a_circle_of_causes_stands_at_the_end() -> None:
     steps = [reported("a", "1", 10, "2"), reported("b", "2", 20, "1"), reported("c", "3", 30)]
     assert [step.step for step in in_order(steps)] == ["3", "1", "2"]
 
 
-def test_a_cause_that_no_agent_tells_delays_nothing() -> None:
+def test_a_cause_that_no_agent_reports_delays_nothing() -> None:
     assert [step.step for step in in_order([reported("a", "1", 10, "gone")])] == ["1"]
 
 
@@ -119,7 +119,7 @@ def test_agents_without_a_step_are_named_with_the_reason() -> None:
     ("index", "error"),
     [(3, "interval 3 is too old: no agent keeps steps of it"), (9, "no agent has a step of interval 9")],
 )
-def test_without_any_step_the_error_says_why(index: int, error: str) -> None:
+def test_without_any_step_the_error_has_the_reason(index: int, error: str) -> None:
     status, body = story(about(index), rows(a=6, b=5, c=None))
     assert status == 404
     assert error in body["error"]
@@ -153,7 +153,7 @@ def test_a_malformed_question_is_answered_with_nothing(body: dict[str, Any]) -> 
     assert own_steps(new_context(1), body) == []
 
 
-def test_an_agent_tells_its_steps_of_all_trees_of_the_job() -> None:
+def test_an_agent_reports_its_steps_of_all_trees_of_the_job() -> None:
     context = new_context(1)
     context.note("sealed", JOB, 7, 8)
     kept, step = own_steps(context, {"id": JOB.hex(), "interval": 7, "partitions": 2})
@@ -175,7 +175,7 @@ def test_a_cause_is_absent_from_a_message_that_has_none_and_ignored_by_an_earlie
         unpack(msgspec.msgpack.encode(fields | {"cause": b"c" * 65}))
 
 
-def test_the_master_says_which_interval_is_the_newest_closed_one() -> None:
+def test_the_master_reports_which_interval_is_the_newest_closed_one() -> None:
     world = World(3)
     fill(world, intervals=2)
     world.apply(world[0])

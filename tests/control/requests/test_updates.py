@@ -83,7 +83,7 @@ def test_the_end_of_a_query_changes_without_touching_a_worker() -> None:
     assert [record.version for record, _ in world.results(world[0])][-1] == 2
 
 
-def test_a_dry_run_says_what_would_happen_and_changes_nothing() -> None:
+def test_a_dry_run_reports_what_would_happen_and_changes_nothing() -> None:
     world = running()
     reply = world.apply(world[1], without("apple"), dry_run=True)
     assert (reply.body["state"], reply.body["version"], reply.body["dry_run"]) == ("warm up", 2, True)
@@ -116,7 +116,7 @@ def test_what_an_agent_sealed_beyond_the_boundary_is_made_again() -> None:
     assert found(world, world[0]) == expected(world, (0, ""), (first, "apple"))
 
 
-def test_a_member_that_hears_late_takes_part_by_the_right_version() -> None:
+def test_a_member_that_gets_the_roster_late_takes_part_by_the_right_version() -> None:
     world = running()
     deaf = world[3]
     world.lost = lambda source, target, message: target is deaf and isinstance(message, Roster)
@@ -147,7 +147,7 @@ def test_a_late_joiner_and_a_restarted_agent_begin_with_the_right_version() -> N
     assert late.workers
 
 
-def test_who_has_been_restarted_takes_part_before_it_has_its_streams() -> None:
+def test_a_restarted_member_takes_part_before_it_has_its_streams() -> None:
     """It was taken for one with other labels, and ended where the version began: no record had its
     records."""
     (master,) = running().master().control.leadership.masters.values()
@@ -202,7 +202,7 @@ def test_undo_brings_the_last_version_back_from_the_first_open_interval() -> Non
     assert world.ask(world[1], "rollout", JOB).body["replaces"] == 2
 
 
-def test_who_begins_anew_with_one_version_is_told_where_that_begins() -> None:
+def test_a_worker_that_begins_again_with_one_version_learns_where_that_begins() -> None:
     """What is closed below was evaluated by others, and must not be made again."""
     world = running(intervals=12)
     world.apply(world[0], without("apple"))
@@ -271,7 +271,7 @@ def test_a_master_that_dies_in_the_midst_finishes_the_change_or_abandons_it(afte
         assert status["version"] == 2
 
 
-def test_who_applies_again_while_the_master_comes_back_does_not_leave_the_job_without_one() -> None:
+def test_a_client_that_applies_again_while_the_master_comes_back_does_not_leave_the_job_without_one() -> None:
     """The attempt to begin the job, which exists, is open when its root looks who leads it."""
     world = running(agents=3)
     master = world.master()

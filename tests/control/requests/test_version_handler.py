@@ -105,7 +105,7 @@ def test_a_text_with_other_intervals_has_the_job_begin_again() -> None:
 @pytest.mark.parametrize(
     ("text", "state", "version"), [(TEXT, "unchanged", 1), (OTHER, None, 2), (RENUMBERED, None, 2)]
 )
-def test_a_dry_run_says_what_would_become_of_the_job_and_changes_nothing(
+def test_a_dry_run_reports_what_would_become_of_the_job_and_changes_nothing(
     text: str, state: str | None, version: int
 ) -> None:
     rig = Rig()

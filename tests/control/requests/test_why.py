@@ -32,7 +32,7 @@ def test_a_job_that_waits_names_the_agent_that_is_behind() -> None:
     assert "(ON STRAGGLER " in found["because"]
 
 
-def test_a_member_whose_contribution_is_on_the_way_is_told_from_one_that_is_behind() -> None:
+def test_a_member_whose_contribution_is_on_the_way_is_distinguished_from_one_that_is_behind() -> None:
     rig = Led()
     late = rig.late(5.0)
     entry = rig.master.term.book.of(late.me.id)

@@ -68,7 +68,7 @@ def test_an_interval_sees_the_result_before_it() -> None:
 
 
 @pytest.mark.parametrize("silence", [3, BACK * 20])
-def test_who_comes_later_looks_back_until_there_are_rows(silence: int) -> None:
+def test_a_job_that_begins_later_looks_back_until_there_are_rows(silence: int) -> None:
     world = World(3)
     fill(world, intervals=4)
     world.apply(world[0])
@@ -138,7 +138,7 @@ def test_what_is_missing_there_is_missing_here() -> None:
     assert {record.index for record in complete} == {1000, 1001}
 
 
-def test_it_waits_while_the_other_is_paused_and_says_so() -> None:
+def test_it_waits_while_the_other_is_paused_and_why_reports_it() -> None:
     world = World(4)
     fill(world, intervals=9)
     world.apply(world[0])

@@ -49,7 +49,7 @@ def found(world: World) -> dict[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("after_s", [None, 0.0, 0.003, 0.01, 0.1, 1.0])
-def test_another_text_begins_at_one_interval_whoever_leads(after_s: float | None) -> None:
+def test_another_text_begins_at_one_interval_whichever_agent_leads(after_s: float | None) -> None:
     candidates = [
         candidate for name in ("shop/top", "shop/growth") for candidate in ids.job_placements(name, "local")
     ]

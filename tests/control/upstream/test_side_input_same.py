@@ -42,7 +42,7 @@ def test_an_interval_sees_the_result_of_the_same_interval() -> None:
     assert {(record.state, record.completeness) for record, _ in found} == {("FINAL", 1.0)}
 
 
-def test_it_waits_for_the_other_job_and_says_so() -> None:
+def test_it_waits_for_the_other_job_and_why_reports_it() -> None:
     world = World(4)
     fill(world, intervals=8)
     world.apply(world[0])

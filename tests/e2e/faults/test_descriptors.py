@@ -107,7 +107,7 @@ def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path, le
         assert starved.terminate() == 0
 
 
-def test_an_agent_that_starts_without_descriptors_says_so_and_loses_nothing(tmp_path: Path) -> None:
+def test_an_agent_that_starts_without_descriptors_reports_it_and_loses_nothing(tmp_path: Path) -> None:
     """It ends with an error that names the limit, wherever in the start it needs one more."""
     with Fleet(tmp_path) as fleet:
         fleet.start(1, options=",format=json,idle=1 s")

@@ -64,7 +64,7 @@ def begin(fleet: Fleet) -> tuple[Agent, list[Agent]]:
     return chosen, [agent for agent in fleet if agent is not chosen]
 
 
-def test_a_directory_that_was_rolled_back_is_said_in_log_health_and_why(tmp_path: Path) -> None:
+def test_a_directory_that_was_rolled_back_is_reported_in_log_health_and_why(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         agent, others = begin(fleet)
         data = agent.directory / "data"

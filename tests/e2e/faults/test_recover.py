@@ -76,7 +76,7 @@ def test_a_job_is_recovered_by_the_agent_that_is_left(tmp_path: Path) -> None:
         assert left.get("/v1/health")["status"] == "ok"
 
 
-def test_who_returns_with_its_disk_follows_the_recovered_job(tmp_path: Path) -> None:
+def test_an_agent_that_returns_with_its_disk_follows_the_recovered_job(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.start(3, options=",format=json,idle=1 s")
         fleet[0].apply(TEXT)

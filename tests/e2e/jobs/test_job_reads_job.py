@@ -61,7 +61,7 @@ def oracle(root: Path, job: str, column: str) -> dict[int, dict[str, Any]]:
     return {index: result for index, result in second.items() if index < max(second)}
 
 
-def test_what_one_process_says_of_both_jobs(fleet: Fleet, tmp_path: Path) -> None:
+def test_agents_give_the_rows_of_one_process_for_both_jobs(fleet: Fleet, tmp_path: Path) -> None:
     fleet.start(3, stream="clicks", options=",format=json,idle=1 h")
     rng = random.Random(5)
     assert fleet[0].apply(PER_USER)["expected"] == 3

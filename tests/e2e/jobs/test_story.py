@@ -24,7 +24,7 @@ def why(agent: Agent, *arguments: str) -> subprocess.CompletedProcess[str]:
     return elf("why", *arguments, "--api", agent.api)
 
 
-def test_any_agent_tells_how_an_interval_was_sealed_collected_accepted_and_published(fleet: Fleet) -> None:
+def test_any_agent_shows_how_an_interval_was_sealed_collected_accepted_and_published(fleet: Fleet) -> None:
     fleet.start(3)
     fleet[0].apply(LIVE)
     names = {agent.name for agent in fleet}

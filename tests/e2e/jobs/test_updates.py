@@ -217,7 +217,7 @@ def test_a_version_that_can_use_no_record_is_taken_back(live: Traffic, tmp_path:
         (("empty",), "", 2, "Missing argument"),
     ],
 )
-def test_wrong_use_is_told_and_changes_nothing(
+def test_wrong_use_is_reported_and_changes_nothing(
     live: Traffic, words: tuple[str, ...], stdin: str, code: int, message: str
 ) -> None:
     agent = live.fleet[0]

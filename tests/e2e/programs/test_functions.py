@@ -187,7 +187,7 @@ def test_a_function_gives_exact_results_and_changes_while_it_runs(site: Site) ->
     assert "serial 1 is older than a version that ran here; the lowest allowed serial is 3" in replayed.stderr
 
 
-def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
+def test_a_function_that_hangs_is_off_and_harms_no_other_job(site: Site) -> None:
     def off() -> list[str]:
         return [text for text in site.describe("fn/bad")["errors"] if "strikes" in text]
 
@@ -205,7 +205,7 @@ def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
     check_exact(site, "fn/plain", site.root / "plain.elfql", (0, 1, 2))
 
 
-def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
+def test_an_agent_that_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
     path = site.signed(site.job("end", "return v % 3"), 4)
     assert site.apply(path).exit_code == 0
     agent = site.fleet[1]

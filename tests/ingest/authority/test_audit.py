@@ -197,7 +197,7 @@ def test_one_thread_waits_to_write_the_head_however_many_lines_come() -> None:
     log.close()
 
 
-def test_who_has_no_rights_cannot_make_it_forget(tmp_path: Path) -> None:
+def test_a_caller_without_rights_cannot_make_it_forget(tmp_path: Path) -> None:
     now = [60_000_000]
     storage = DiskStorage(tmp_path)
     log = AuditLog(storage, lambda: now[0])
@@ -217,7 +217,7 @@ def test_who_has_no_rights_cannot_make_it_forget(tmp_path: Path) -> None:
     ]
 
 
-def test_who_has_no_rights_cannot_make_it_forget_in_days_either(tmp_path: Path) -> None:
+def test_a_caller_without_rights_cannot_make_it_forget_in_days_either(tmp_path: Path) -> None:
     now = [0]
     storage = DiskStorage(tmp_path)
     log = AuditLog(storage, lambda: now[0], file_bytes_max=30_000, files=3)
@@ -234,7 +234,7 @@ def test_who_has_no_rights_cannot_make_it_forget_in_days_either(tmp_path: Path) 
     assert verify(tmp_path)[0] == 1
 
 
-def test_a_log_whose_last_line_was_written_anew_is_not_written_on(tmp_path: Path) -> None:
+def test_a_log_whose_last_line_was_replaced_is_not_written_on(tmp_path: Path) -> None:
     log_of(tmp_path, 3).close()
     path = tmp_path / NAME
     *lines, last = path.read_bytes().splitlines(keepends=True)

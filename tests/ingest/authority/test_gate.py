@@ -67,7 +67,7 @@ def test_where_manifests_need_no_signature_none_is_looked_at() -> None:
     assert start(agent, forged).admissions == {}
 
 
-def test_a_version_that_nobody_prepared_meets_the_agents_own_rules_when_it_starts() -> None:
+def test_a_version_that_was_not_prepared_meets_the_agents_own_rules_when_it_starts() -> None:
     policy = Policy(namespaces={"shop": Grant(streams=("other",), groups=10)})
     agent = AuthorityGate(policy, gate(trust=Trust("fleet")).functions, ["access"])
     assert "the stream access is not granted to shop" in refused(agent, manifest())

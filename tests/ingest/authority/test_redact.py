@@ -215,7 +215,7 @@ def test_reports_of_lines_that_cannot_be_parsed_show_no_values() -> None:
     assert SECRET not in str(found.samples)
 
 
-def test_the_local_configuration_says_otherwise() -> None:
+def test_the_local_configuration_overrides_the_hidden_names() -> None:
     block = json.dumps({"csrf_token": "c", "token": SECRET}) + "\n"
     allowing = Redactor(FieldRules(DENIED, ["csrf_token"]))
     assert column(block, "csrf_token", hide=allowing) == ["c"]

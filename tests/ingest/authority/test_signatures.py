@@ -18,7 +18,7 @@ from tests.ingest.authority.signed import (
 )
 
 
-def test_what_is_signed_runs_and_says_until_when() -> None:
+def test_a_signed_job_runs_until_its_signature_expires() -> None:
     agent = gate()
     assert agent.trial(manifest()) == ""
     running = start(agent, manifest())
@@ -64,7 +64,7 @@ def test_the_serial_is_on_disk_before_anything_runs() -> None:
     assert refused(gate(Refusing()), manifest()) == f"no room for {FILE}"
 
 
-def test_an_undo_needs_the_signers_word() -> None:
+def test_an_undo_needs_the_signers_permission() -> None:
     for undo_to, comes_back in ((6, False), (5, True)):
         storage = MemoryStorage()
         old, new = manifest(), manifest("status = 2", serial=6, undo_to=undo_to, version=2)
@@ -82,7 +82,7 @@ def test_a_canary_is_signed_as_its_job_and_uses_up_its_serial() -> None:
     assert "serial 5 is older" in gate(storage).trial(manifest())
 
 
-def test_the_same_text_signed_anew_goes_on_when_the_older_signature_has_expired() -> None:
+def test_the_same_text_signed_again_goes_on_when_the_older_signature_has_expired() -> None:
     storage = MemoryStorage()
     old, renewed = manifest(), manifest(serial=6, expires=NOW_S + 100, version=2)
     start(gate(storage), old)

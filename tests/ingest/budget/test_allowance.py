@@ -17,7 +17,9 @@ class Clock:
 
 @given(st.floats(0.01, 4.0), st.lists(st.floats(0.0, 0.2), min_size=1, max_size=200))
 @example(cores=0.05, costs=[0.12] * 40)  # each more than the whole overdraft, less than overdraft and burst
-def test_whoever_waits_as_told_never_uses_more_than_is_allowed(cores: float, costs: list[float]) -> None:
+def test_a_worker_that_waits_for_the_delay_never_uses_more_than_is_allowed(
+    cores: float, costs: list[float]
+) -> None:
     clock, used = Clock(), 0.0
     allowance = Allowance(cores, clock)
     forgiven = 0.0

@@ -62,7 +62,7 @@ def test_a_restart_within_the_child_group_uses_it_again(tree: Path) -> None:
     assert (group / CHILD / "cpu.max").read_text() == "55000 100000"
 
 
-def test_without_a_v2_tree_it_says_so(tmp_path: Path) -> None:
+def test_without_a_v2_tree_the_limits_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("4:memory:/x\n")
     assert "no cgroup v2" in limited(tmp_path)
     assert "No such file" in apply(0.5, 0, mount=tmp_path, own=tmp_path / "gone")

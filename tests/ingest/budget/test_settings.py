@@ -56,6 +56,6 @@ def test_zero_is_no_limit_of_the_disk() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"nice": 20}, {"nice": -1}, {"io_class": "fast"}, {"engine": "never"}, {"memroy": "1"}]
 )
-def test_a_word_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_wrong_setting_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(wrong, LimitsConfig)

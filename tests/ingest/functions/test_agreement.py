@@ -97,7 +97,7 @@ def test_a_function_per_record_one_over_columns_and_an_expression_agree(
         assert by_record.null_count == columns[name].null_count
 
 
-def test_a_time_that_python_cannot_say_costs_its_record() -> None:
+def test_a_time_that_python_cannot_represent_costs_its_record() -> None:
     asked = parse(
         "WITH FUNCTION f(x TIMESTAMP) RETURNS BIGINT LANGUAGE PYTHON AS $$\n"
         "def f(x): return x if x is None else x.year\n$$ SELECT f(t) AS y FROM log"

@@ -70,7 +70,7 @@ def test_a_configuration_is_warned_of_before_it_is_used(tmp_path: Path) -> None:
         )
 
 
-def test_who_trusts_a_text_may_run_it_and_is_told_what_it_can_do(tmp_path: Path) -> None:
+def test_an_operator_that_trusts_a_text_may_run_it_and_gets_a_warning(tmp_path: Path) -> None:
     log, query = tmp_path / "a.log", tmp_path / "q.sql"
     log.write_text('{"x": 1}\n{"x": 2}\n')
     query.write_text(QUERY)
@@ -103,7 +103,9 @@ def get(api: str, path: str) -> dict[str, Any]:
     return found
 
 
-def test_health_says_why_functions_are_off_and_no_process_of_the_same_user_may_look_into_an_agent() -> None:
+def test_health_reports_why_functions_are_off_and_no_process_of_the_same_user_may_look_into_an_agent() -> (
+    None
+):
     with as_agent.directory() as home, agent(home, layer="landlock") as (pid, api):
         health = get(api, "/v1/health")
         assert health["status"] == "degraded"

@@ -90,7 +90,7 @@ def test_what_has_expired_is_off_after_restarts_and_not_refused_for_it_ran_befor
         assert "expired" in refused(later, manifest(2, version=2))
 
 
-def test_off_is_off_and_says_so() -> None:
+def test_functions_that_are_off_are_refused_with_the_reason() -> None:
     agent = host(MemoryStorage(), OFF_HERE)
     assert 'off here ([functions] python = "off")' in agent.trial(manifest(1))
     assert "off here" in refused(agent, manifest(1))
@@ -184,7 +184,7 @@ def test_a_tombstone_ends_what_runs_before_it_is_acknowledged() -> None:
     assert host(storage).trial(manifest(6, version=3)) == ""
 
 
-def test_who_was_away_gets_it_with_the_versions_of_the_job() -> None:
+def test_an_agent_that_was_away_gets_the_tombstone_with_the_versions_of_the_job() -> None:
     storage = MemoryStorage()
     old, end = manifest(5), tombstone(6)
     host(storage).open([stage(old)])

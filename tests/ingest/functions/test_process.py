@@ -12,7 +12,7 @@ from elfmesh.ingest.functions.process import Limits, WorkerFailed, WorkerProcess
 from tests.ingest.functions.declared import function
 
 
-def test_who_asks_a_worker_that_was_ended_writes_into_nobodys_file(tmp_path: Path) -> None:
+def test_a_call_of_a_worker_that_was_ended_writes_into_no_file(tmp_path: Path) -> None:
     one = function("def f(x):\n    return x")
     process = WorkerProcess([one], Limits(seconds=30.0, memory_bytes=128 << 20))
     process.kill()

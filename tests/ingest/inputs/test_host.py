@@ -14,7 +14,7 @@ from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.stream_settings import StreamConfig
 
 
-def test_an_address_in_use_is_said_at_once(tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported_at_once(tmp_path: Path) -> None:
     async def start(port: int) -> None:
         executor = ThreadExecutor(1)
         try:

@@ -56,7 +56,7 @@ async def test_http_keeps_nothing_of_what_it_refuses(tmp_path: Path) -> None:
         assert inputs.describe()["net"]["refused"] == 6
 
 
-async def test_http_says_when_there_is_no_room(tmp_path: Path) -> None:
+async def test_http_reports_when_there_is_no_room(tmp_path: Path) -> None:
     executor, unread = ThreadExecutor(2), asyncio.Event()
 
     async def restarts() -> list[Any]:

@@ -120,7 +120,9 @@ async def test_a_crash_anywhere_repeats_and_loses_nothing(
     assert spooled(tmp_path) == topic.sent
 
 
-async def test_it_begins_at_the_end_if_told_so_and_only_the_first_time(tmp_path: Path, servers: str) -> None:
+async def test_it_begins_at_the_end_if_so_configured_and_only_the_first_time(
+    tmp_path: Path, servers: str
+) -> None:
     topic = Topic(servers)
     topic.send(20)
     async with reading(tmp_path, stream(servers, read_from="end")) as inputs:
@@ -204,9 +206,7 @@ def test_a_message_is_one_line_or_none(value: bytes | None) -> None:
     assert line == b"" or line.count(b"\n") == 1 == line.endswith(b"\n")
 
 
-async def test_brokers_that_are_not_there_are_said_to_be_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unreachable_brokers_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_S", 0.2)
     async with reading(tmp_path, stream("127.0.0.1:9")) as inputs:
         await until(lambda: bool(inputs.describe()["net"]["problem"]))

@@ -9,7 +9,7 @@ from elfmesh.ingest.inputs.kafka_place import BatchPosition
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12), st.integers(0, 120))
-def test_a_spool_cut_anywhere_says_where_to_go_on(batch: list[tuple[int, int]], cut: int) -> None:
+def test_a_spool_cut_anywhere_shows_where_to_go_on(batch: list[tuple[int, int]], cut: int) -> None:
     following = {partition: 100 * partition for partition in range(4)}
     noted, kept, end = [], [], 50
     for partition, nbytes in batch:

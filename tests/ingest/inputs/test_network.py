@@ -27,7 +27,7 @@ async def test_tcp_takes_lines_and_counted_messages(tmp_path: Path) -> None:
         await until(lambda: inputs.describe()["net"]["messages"] == 3)
 
 
-async def test_tcp_turns_away_who_is_too_many(tmp_path: Path) -> None:
+async def test_tcp_turns_away_connections_beyond_the_limit(tmp_path: Path) -> None:
     port = reserve()
     async with running(tmp_path, f"tcp://127.0.0.1:{port}") as inputs:
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]

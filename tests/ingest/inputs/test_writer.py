@@ -64,7 +64,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_came_meanwhile_is_written_together_and_each_sender_is_told_after() -> None:
+async def test_messages_that_came_meanwhile_are_written_together_and_acknowledged_after() -> None:
     spool, executor, one = made()
     executor.gate.clear()
     sent = [asyncio.ensure_future(one.put(b"a\n", 1))]
@@ -92,7 +92,7 @@ async def test_a_commit_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     await one.close()
 
 
-async def test_a_full_disk_holds_the_senders_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_holds_the_senders_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "FULL_RETRY_S", 0.001)
     spool, _, one = made()
     spool.full = True
@@ -114,7 +114,7 @@ async def test_what_was_read_makes_room_in_a_spool_that_is_over() -> None:
     await one.close()
 
 
-async def test_senders_that_wait_when_it_is_closed_are_told_that_nothing_is_known() -> None:
+async def test_senders_that_wait_when_it_is_closed_are_cancelled() -> None:
     _, executor, one = made()
     executor.gate.clear()
     sent = asyncio.ensure_future(one.put(b"a\n", 1))

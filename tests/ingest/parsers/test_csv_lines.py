@@ -98,7 +98,7 @@ def test_only_lines_that_need_it_are_read_one_by_one(monkeypatch: pytest.MonkeyP
     assert set(parsed.batch.column("b").to_pylist()) == {'say "hi"', "2"}
 
 
-def test_a_column_the_header_names_twice_is_an_error_for_who_asks_for_it() -> None:
+def test_a_column_the_header_names_twice_is_an_error_for_a_query_that_reads_it() -> None:
     parser = StreamFormat("csv").parser("f")
     parsed = parser.parse(b"a,b,a\n1,2,3\n4,5,6\n", ["b", "a"])
     assert (parsed.rows, parsed.errors) == (0, 2)

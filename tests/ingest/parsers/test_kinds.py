@@ -8,7 +8,7 @@ from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers import StreamFormat, known_columns
 
 
-def test_columns_are_known_only_where_the_format_says_them() -> None:
+def test_columns_are_known_only_where_the_format_declares_them() -> None:
     assert known_columns("json") is None
     assert known_columns("csv") is None
     assert known_columns("csv:a,b") == ("a", "b", "ts", "_raw", "_source", "_host")

@@ -30,6 +30,6 @@ def test_syslog_splits_the_priority_and_reaches_into_structured_data() -> None:
         ("cron[3]:", None, "cron", None),
     ],
 )
-def test_hosts_and_tags_are_told_apart(rest: str, host: str | None, app: str | None, message: str) -> None:
+def test_hosts_and_tags_are_distinguished(rest: str, host: str | None, app: str | None, message: str) -> None:
     found = read("syslog", f"Oct 11 22:14:15 {rest}", ["host", "app", "message"])
     assert found == [(host, app, message)]

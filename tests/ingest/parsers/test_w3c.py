@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from elfmesh.ingest.parsers import StreamFormat
 
 
-def test_w3c_directives_are_no_records_and_say_what_follows() -> None:
+def test_w3c_directives_are_no_records_and_declare_what_follows() -> None:
     text = (
         "#Version: 1.0\n#Date: 2002-05-03 00:00:00\n#Fields: date time c-ip cs(User-Agent)\n"
         '2002-05-02 17:42:15 1.2.3.4 "a ""b"""\nshort\n#Fields: time x-n\n17:00:01 -\n'

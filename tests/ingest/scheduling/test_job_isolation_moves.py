@@ -97,7 +97,7 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(
+def test_what_the_others_have_sealed_does_not_wait_for_a_slow_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:

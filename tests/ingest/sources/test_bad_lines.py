@@ -42,7 +42,7 @@ def test_equal_lines_have_places_of_their_own() -> None:
     ]  # fmt: skip
 
 
-def test_an_agent_says_at_which_byte_a_bad_line_stands() -> None:
+def test_an_agent_reports_at_which_byte_a_bad_line_stands() -> None:
     position = FilePosition("app.log", 1, 2, b"g" * 8, 3, 1000)
     block = Block(GOOD + b"nope\n", "/var/log/app.log", position=position, end=1000 + len(GOOD) + 5)
     parsed = parse_block(StreamFormat("json").parser("app.log"), block, ["k"])
@@ -51,7 +51,7 @@ def test_an_agent_says_at_which_byte_a_bad_line_stands() -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_run_says_file_and_line_of_bad_lines_over_several_blocks(
+def test_run_reports_file_and_line_of_bad_lines_over_several_blocks(
     packed: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / ("app.ndjson.gz" if packed else "app.ndjson")

@@ -20,7 +20,7 @@ def whole(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["plain", "gzip", "gzip members", "zstd", "zstd frames"])
-def test_files_are_told_by_their_content_not_their_name(tmp_path: Path, kind: str) -> None:
+def test_files_are_recognised_by_their_content_not_their_name(tmp_path: Path, kind: str) -> None:
     half = len(TEXT) // 2
     data = {
         "plain": TEXT,

@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_or_damaged_holds_nothing(tmp_path: Path) -> No
     ],
     ids=["at its end", "before it", "plain"],
 )
-def test_a_gzip_file_says_how_long_it_is(data: bytes, offset: int, ends: bool, tmp_path: Path) -> None:
+def test_a_gzip_file_shows_how_long_it_is(data: bytes, offset: int, ends: bool, tmp_path: Path) -> None:
     assert ends_at(written(tmp_path / "x", data), place(offset)) is ends
 
 
@@ -93,7 +93,7 @@ def test_a_gzip_file_says_how_long_it_is(data: bytes, offset: int, ends: bool, t
         (gzip.compress(TEXT, mtime=0)[:20], None),  # it does not say enough yet
     ],
 )
-def test_a_copy_is_told(copy: bytes, is_one: bool | None, tmp_path: Path) -> None:
+def test_a_copy_is_recognised(copy: bytes, is_one: bool | None, tmp_path: Path) -> None:
     original = written(tmp_path / "log", TEXT)
     assert is_copy_of(written(tmp_path / "copy", copy), original) is is_one
 

@@ -33,7 +33,7 @@ def test_rename_rotation_finishes_the_old_file_then_the_new(tmp_path: Path) -> N
     tail.close()
 
 
-def test_a_file_rotated_while_nobody_watched_is_found_by_its_inode(tmp_path: Path) -> None:
+def test_a_file_rotated_while_the_agent_was_down_is_found_by_its_inode(tmp_path: Path) -> None:
     log = tmp_path / "log"
     append(log, "1\n")
     positions = positions_after(log)

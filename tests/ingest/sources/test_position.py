@@ -47,6 +47,6 @@ def test_a_replay_ends_at_the_furthest_place_of_each_generation() -> None:
     assert replay_ends([]) == {}
 
 
-def test_a_gap_says_what_it_knows() -> None:
+def test_a_gap_reports_its_reason_and_the_lost_bytes() -> None:
     assert str(Gap("/log", "it was removed")) == "/log: lines may be lost: it was removed"
     assert str(Gap("/log", "it was removed", 7)) == "/log: 7 bytes are lost: it was removed"

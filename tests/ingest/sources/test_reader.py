@@ -66,7 +66,7 @@ def test_a_new_job_catches_up_and_is_united(tmp_path: Path) -> None:
     stream.close()
 
 
-def test_a_follower_catches_up_while_the_log_grows_and_nobody_misses_a_record(tmp_path: Path) -> None:
+def test_a_follower_catches_up_while_the_log_grows_and_no_reader_misses_a_record(tmp_path: Path) -> None:
     log = tmp_path / "log"
     append(log, *range(50))
     stream = reader(log)
@@ -100,7 +100,9 @@ def test_jobs_that_begin_one_after_the_other_on_a_backlog_share_the_rest_of_it(t
     stream.close()
 
 
-def test_a_leader_waits_for_nobody_who_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_does_not_wait_for_a_reader_that_cannot_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "log"
     append(log, *range(100))
     stream = reader(log)
@@ -222,7 +224,9 @@ def test_a_block_that_breaks_the_parser_is_errors_and_not_the_end(
     assert (second.parsed.errors, second.parsed.batch.to_pydict()) == (0, {"v": [3]})
 
 
-def test_who_is_behind_in_a_rotated_file_is_not_united_with_who_has_finished_it(tmp_path: Path) -> None:
+def test_a_reader_behind_in_a_rotated_file_is_not_united_with_one_that_has_finished_it(
+    tmp_path: Path,
+) -> None:
     """After a restart one job's frames reached further into a rotated file than another's."""
     log = tmp_path / "log"
     append(log, 1, 2, 3, 4)

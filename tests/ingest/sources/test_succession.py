@@ -48,7 +48,7 @@ def test_a_copy_without_what_was_written_after_it_was_made_loses_and_doubles_not
     tail.close()
 
 
-def test_who_still_writes_to_the_replaced_file_is_read(tmp_path: Path) -> None:
+def test_lines_still_written_to_the_replaced_file_are_read(tmp_path: Path) -> None:
     log, copy = tmp_path / "log", tmp_path / "t"
     append(log, lines(0, 40))
     tail, clock = follow(log)
@@ -114,7 +114,7 @@ def test_an_edit_below_the_first_kilobyte_is_read_from_there_with_a_warning(
     tail.close()
 
 
-def test_a_changed_beginning_is_read_anew_with_a_warning(
+def test_a_changed_beginning_is_read_again_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, copy = tmp_path / "log", tmp_path / "t"
@@ -152,7 +152,7 @@ def test_a_file_that_waits_and_is_deleted_is_a_gap(tmp_path: Path) -> None:
     tail.close()
 
 
-def test_where_no_time_of_birth_is_told_a_chain_is_not_taken_for_whole(
+def test_where_no_time_of_birth_is_known_a_chain_is_not_taken_for_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(birth, "_LIBC", None)

@@ -53,7 +53,7 @@ def test_a_deleted_file_is_read_to_its_end(tmp_path: Path) -> None:
     tail.close()
 
 
-def test_truncation_starts_anew_and_is_counted_as_a_gap(tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_from_its_start_and_counted_as_a_gap(tmp_path: Path) -> None:
     log = tmp_path / "log"
     append(log, "old 1\nold 2\n")
     tail = Tail(str(log))

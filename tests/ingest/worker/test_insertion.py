@@ -49,7 +49,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("text", QUERIES)
-def test_elf_run_leaves_out_the_line_and_says_so(tmp_path: Path, text: str) -> None:
+def test_elf_run_leaves_out_the_line_and_reports_it(tmp_path: Path, text: str) -> None:
     expected, errors = QUERIES[text]
     path = tmp_path / "log"
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))

@@ -13,7 +13,7 @@ from tests.ingest.test_workers import COUNT, FIRST_INDEX, Host, manifest, path, 
 __all__ = ["path"]
 
 
-async def test_a_restart_says_the_unreleased_again_and_loses_and_repeats_no_record(path: Path) -> None:
+async def test_a_restart_sends_unreleased_intervals_again_and_loses_and_repeats_no_record(path: Path) -> None:
     job, storage = manifest(), MemoryStorage()
     async with running(path, storage) as host:
         host.host.start_job(ctl.StartWorker(job, FIRST))
@@ -68,7 +68,7 @@ async def test_a_paused_job_reads_nothing_and_goes_on_where_it_stood(path: Path)
         assert host.counts(paused) == host.counts(other)
 
 
-async def test_a_job_whose_intervals_nobody_closes_stops_reading_until_they_are(path: Path) -> None:
+async def test_a_job_whose_intervals_are_not_closed_stops_reading_until_they_are(path: Path) -> None:
     job = manifest()
     host = Host(path, MemoryStorage(), held_bytes_max=10)
     host.host.start_job(ctl.StartWorker(job, FIRST))

@@ -84,12 +84,14 @@ def test_no_block_reaches_across_an_edge() -> None:
         ([(at(10), FIRST)], []),
     ],
 )
-def test_what_others_say_as_well_is_left_out(given: list[ReadUpTo], expected: list[tuple[int, int]]) -> None:
+def test_a_position_that_another_covers_is_left_out(
+    given: list[ReadUpTo], expected: list[tuple[int, int]]
+) -> None:
     assert [(to.offset, below) for to, below in furthest(given)] == expected
     assert furthest(given[::-1]) == furthest(given)
 
 
-def test_what_was_passed_is_not_said_again() -> None:
+def test_a_position_that_was_passed_is_not_kept() -> None:
     offsets = JobOffsets([(at(100), 5), (at(50, inode=2), 5)])
     offsets.read(block(0, 100))
     assert [(to.inode, below) for to, below in offsets.read_up_to()] == [(2, 5)]

@@ -65,7 +65,7 @@ def test_all_that_rotation_left_is_read_and_nothing_twice(tmp_path: Path) -> Non
     assert rows(done, 2) == [{"k": "a", "n": 2}, {"k": "b", "n": 1}, {"k": "c", "n": 1}]
 
 
-def test_an_interval_that_nobody_wrote_about_is_empty(tmp_path: Path) -> None:
+def test_an_interval_without_lines_is_empty(tmp_path: Path) -> None:
     (tmp_path / "access.log").write_text(lines((5, "z"), (500, "z")))
     done = recheck(tmp_path / "access.log")(effect(9))
     assert (done.error, done.payloads, sum(done.counts[:1])) == ("", (b"",), 0)

@@ -65,7 +65,7 @@ def test_a_revision_takes_the_place_of_what_was_sealed() -> None:
     assert [(each.interval, each.rev) for each in newest(frame, revised)] == [(2, 1), (4, 3), (7, 2)]
 
 
-def test_a_revision_of_an_earlier_boot_is_said_without_its_contents() -> None:
+def test_a_revision_of_an_earlier_boot_is_sent_again_without_its_contents() -> None:
     interval = RevisedInterval(4, 3, [9], [b"r"], [], 1, 1)
     lines = Saying(manifest(), begun=2)
     assert lines.revised(interval, again=True).parts == ()

@@ -322,7 +322,7 @@ def test_what_was_read_and_open_when_an_agent_died_is_expired_if_it_was_closed_w
     assert (sealed.counts[CONTRIBUTED], sealed.counts[EXPIRED], sealed.counts[LATE]) == (1, 1, 0)
 
 
-def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_life_had_read() -> None:
+def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_boot_had_read() -> None:
     again = JobWorker(parse(TUMBLE), Resumed(2, read_up_to=((FILE.at(700), 2),)))
     Feeder(again).feed((35, "a", 1))  # of the 700 bytes before the restart some were read again
     (reached,) = again.offsets.reached()

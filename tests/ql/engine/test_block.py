@@ -114,7 +114,7 @@ def test_ten_jobs_on_a_block_convert_cast_and_filter_once(
     assert {name: evaluations[name] for name in (">", "upper", "cast")} == {">": 1, "upper": 1, "cast": 1}
 
 
-def test_what_is_known_of_all_rows_is_filtered_and_not_computed_anew(evaluations: Counter[str]) -> None:
+def test_what_is_known_of_all_rows_is_filtered_and_not_computed_again(evaluations: Counter[str]) -> None:
     shared = BlockRows.of(batch_of([("a", n % 5, None, None) for n in range(100)]))
     Query(parse("SELECT upper(k) u, count(*) FROM t GROUP BY upper(k)")).prepare(shared)
     few = Query(parse("SELECT upper(k) u, count(*) FROM t WHERE v = 1 GROUP BY upper(k)")).prepare(shared)
@@ -135,7 +135,7 @@ def test_expressions_that_only_look_alike_are_not_shared() -> None:
 
 
 @pytest.mark.parametrize("first", ["0.0", "-0.0"])
-def test_a_zero_keeps_its_sign_whoever_comes_first(first: str) -> None:
+def test_a_zero_keeps_its_sign_whichever_query_comes_first(first: str) -> None:
     shared = BlockRows.of(batch_of([("a", 3, "1", 0)]))
     signs = {}
     for zero in (first, "0.0", "-0.0"):

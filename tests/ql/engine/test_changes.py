@@ -75,7 +75,7 @@ SESSIONS = TEXT.replace("TUMBLE(ts, INTERVAL '30' SECOND)", "SESSION(ts, INTERVA
         ("SESSION(ts", "TUMBLE(ts", "reset", False),
     ],
 )
-def test_open_sessions_are_kept_or_begin_anew(old: str, new: str, state: str, same: bool) -> None:
+def test_open_sessions_are_kept_or_begin_again(old: str, new: str, state: str, same: bool) -> None:
     assert old in SESSIONS
     text = SESSIONS.replace(old, new.replace("ts_of_old", "TIMESTAMP '2020-01-01 00:00:00'"))
     difference = compare(SESSIONS, text)

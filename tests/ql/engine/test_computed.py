@@ -76,7 +76,7 @@ def test_a_record_that_fails_one_part_of_a_union_fails_all_of_them() -> None:
     assert {name: table.num_rows for name, table in done.tables.items()} == {"main@0": 1, "main@1": 1}
 
 
-def test_nobody_evaluates_by_accident() -> None:
+def test_a_function_without_an_evaluator_is_refused() -> None:
     query = Query(parse(f"WITH {DOUBLE} SELECT twice(x) AS y FROM s"))
     with pytest.raises(RuntimeFailure, match="Python functions cannot run here"):
         query.prepare(pa.record_batch({"x": [1]}))

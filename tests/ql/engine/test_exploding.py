@@ -69,7 +69,7 @@ def test_rows_of_elements(call: Elements, source: pa.Table, expected: list[tuple
     ("texts", "notified"),
     [(["x", None], "x"), (["x", "[1]"], None), ([None], None), (["[]"], None)],
 )
-def test_a_text_is_told_where_none_was_a_list(texts: list[str | None], notified: str | None) -> None:
+def test_a_text_is_reported_where_none_was_a_list(texts: list[str | None], notified: str | None) -> None:
     source = pa.table({"a": [1] * len(texts), "l": pa.array(texts, pa.string())})
     assert rows(elements(), source)[1] == [notified]
 

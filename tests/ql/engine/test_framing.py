@@ -61,7 +61,7 @@ def inside(rows: list[Row], mine: Row, kind: str, first: Any, last: Any) -> list
 
 @pytest.mark.parametrize("rows_max", [40, 1 << 20])
 @pytest.mark.parametrize("kind", ["ROWS", "RANGE"])
-def test_frames_are_what_the_standard_says(kind: str, rows_max: int) -> None:
+def test_frames_are_as_the_standard_defines_them(kind: str, rows_max: int) -> None:
     rng = random.Random(len(kind))
     for first_at, (begin, first) in enumerate(BOUNDS[:5]):
         for end, last in BOUNDS[max(1, first_at) :]:

@@ -161,7 +161,7 @@ def opened(log: list[Line]) -> bytes:
     return ROOT.close_groups(Finalise(JOB, 1, manifest(text_of()), 0, (tuple(parts),), 1, b"")).open
 
 
-def test_open_partitions_say_when_the_first_of_them_is_due() -> None:
+def test_open_partitions_show_when_the_first_of_them_is_due() -> None:
     assert due_us(opened([at(0.5), at(0.7, "b")])) == 500_000 + AFTER
     assert due_us(opened([at(0.5), at(0.7, ends=True)])) == open_groups.NEVER_US
     assert due_us(b"") == open_groups.NEVER_US
@@ -177,7 +177,7 @@ def test_behind_a_skipped_interval_partitions_are_open_and_incomplete() -> None:
     assert read_open(data, other, SEALED).is_empty, "other punctuations"
 
 
-def test_too_many_open_partitions_are_an_error_that_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_partitions_are_an_error_that_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [at(0.5, f"key{number}") for number in range(50)]
     monkeypatch.setattr(open_groups, "OPEN_BYTES_MAX", 200)
     with pytest.raises(DataError, match="the open partitions have") as problem:

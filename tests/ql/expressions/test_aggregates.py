@@ -88,7 +88,7 @@ def test_every_aggregate_gives_the_same_rows_in_every_tree() -> None:
         assert answer(query, parts) == whole
 
 
-def test_what_they_say_is_what_python_says() -> None:
+def test_aggregates_equal_those_of_python() -> None:
     query = Query(parse(EVERYTHING))
     for row in answer(query, partials(query, DATA, [200, 400], 50)):
         mine = [record for record in DATA.to_pylist() if record["k"] == row["k"]]

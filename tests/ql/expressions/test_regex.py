@@ -80,7 +80,7 @@ def test_an_escape_before_a_plain_character_is_refused(pattern: str) -> None:
 
 
 @given(st.text(alphabet="ab%_.\n", max_size=5), st.text(alphabet="ab.\n", max_size=5))
-def test_a_like_pattern_matches_what_its_characters_say(pattern: str, text: str) -> None:
+def test_a_like_pattern_matches_what_its_characters_mean(pattern: str, text: str) -> None:
     meant = "".join({"%": "[\\s\\S]*", "_": "[\\s\\S]"}.get(each, re.escape(each)) for each in pattern)
     made = like_regex(like_parts(Compiler(), HERE, pattern, "\\"))
     assert bool(re2.search(made, text)) == bool(re.fullmatch(meant, text))

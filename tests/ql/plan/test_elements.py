@@ -201,6 +201,6 @@ def test_qualify_and_group_by_all(text: str, expected: list[tuple[Any, ...]], ro
     assert rows_of(text, LOG) == expected
 
 
-def test_explain_says_what_is_taken_apart() -> None:
+def test_explain_shows_what_is_taken_apart() -> None:
     text = "SELECT e FROM s LATERAL VIEW explode(split(k, ',')) t AS e WHERE n > 1"
     assert "a row for each element of split(s.k, ',')" in json.dumps(explain(parse(text)))

@@ -73,7 +73,9 @@ def test_the_keys_of_the_partitions_come_first_and_the_window_is_every() -> None
         (f"{GOOD} HAVING count(*) > (SELECT count(*) FROM s)", 0, "one stream alone"),
     ],
 )
-def test_what_is_refused_says_where_and_what_to_write(clause: str, column: int, message: str) -> None:
+def test_the_error_of_a_refused_clause_has_the_place_and_the_remedy(
+    clause: str, column: int, message: str
+) -> None:
     with pytest.raises(QueryError) as problem:
         ql.parse(HEAD + clause)
     assert message in problem.value.message

@@ -208,7 +208,7 @@ def test_implicit_columns_are_known_to_every_format() -> None:
     Query(parse("SELECT _raw, _source, _host, host.x FROM access")).check_schema(SCHEMA)
 
 
-def test_a_text_is_parsed_once_however_its_source_is_said() -> None:
+def test_a_text_is_parsed_once_however_its_source_is_named() -> None:
     text = "SELECT count(*) AS once FROM clicks"
     assert parse(text) is parse(text, source="query")
     with pytest.raises(QueryError, match=r"other\.elfql"):

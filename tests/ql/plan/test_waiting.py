@@ -69,7 +69,7 @@ def test_a_statement_with_star_waits_for_each_stream_by_name() -> None:
         expand(statement, ["k"])
 
 
-def test_what_is_wrong_is_said_once_the_columns_are_known() -> None:
+def test_errors_are_reported_once_the_columns_are_known() -> None:
     statement = parse("SELECT x.nope FROM (SELECT * FROM t) x")
     with pytest.raises(QueryError, match="x has no column nope") as refused:
         expand(statement, ["k", "v"])

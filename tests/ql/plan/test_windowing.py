@@ -54,7 +54,7 @@ def test_the_time_column_is_that_of_the_stream(text: str, columns: dict[str, str
         assert found == columns
 
 
-def test_without_a_window_in_the_query_the_job_says_it() -> None:
+def test_without_a_window_in_the_query_the_job_declares_it() -> None:
     window = parse("CREATE JOB n.j EVERY '5 s' AS SELECT count(*) FROM s").window
     assert window is not None
     assert (window.kind, window.column, window.size_us, window.slide_us) == (

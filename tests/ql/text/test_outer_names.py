@@ -74,7 +74,7 @@ def test_a_stream_without_records_has_no_field_to_miss(tmp_path: Path) -> None:
     assert answer.table.to_pylist() == [{"x1": 1}]
 
 
-def test_a_name_that_a_format_does_not_have_says_whose_it_may_be(tmp_path: Path) -> None:
+def test_the_error_of_a_name_that_a_format_lacks_names_the_inputs_that_may_have_it(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="y has no column x1") as caught:
         rows(COUNTED, tmp_path, "json|csv:y1".replace("json|", "csv:z|"))
     assert (caught.value.column, caught.value.hint) == (59, "Write x.x1 or y.x1.")

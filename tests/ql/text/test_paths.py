@@ -78,7 +78,7 @@ async def test_bytes_that_are_no_text_are_refused_and_written_down(method: str) 
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/check", "/v1/tap"])
-async def test_text_that_is_no_unicode_is_an_error_of_who_sends_it(path: str) -> None:
+async def test_text_that_is_no_unicode_is_an_error_of_the_client(path: str) -> None:
     body = b'{"text": "CREATE JOB other.x \\ud800", "texts": ["CREATE JOB other.x \\ud800"]}'
     reported = await answered(Api(), "POST", path, body)
     assert reported.split(b" ")[1] in (b"400", b"403"), reported

@@ -57,7 +57,7 @@ def test_what_unfolds_is_refused(column: pa.Array, options: dict[str, Any], mess
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
-def test_a_frame_unfolds_if_it_says_that_it_is_small_enough(data: bytes, bytes_max: int) -> None:
+def test_a_frame_unfolds_if_its_declared_size_is_small_enough(data: bytes, bytes_max: int) -> None:
     frame = zstandard.ZstdCompressor().compress(data)
     if len(data) <= bytes_max:
         assert unfold(frame, bytes_max) == data
@@ -72,7 +72,7 @@ def test_what_is_no_frame_is_refused(data: bytes) -> None:
         unfold(data, 100)
 
 
-def test_a_frame_that_does_not_say_its_size_is_refused() -> None:
+def test_a_frame_that_does_not_declare_its_size_is_refused() -> None:
     compressor = zstandard.ZstdCompressor(write_content_size=False)
     with pytest.raises(ProtocolError, match="unfolds to -1 bytes"):
         unfold(compressor.compress(b"a" * 10), 100)

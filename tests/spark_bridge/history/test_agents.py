@@ -229,7 +229,7 @@ def test_four_agents_give_the_rows_of_one_process_and_of_shares(
 
 
 @pytest.mark.spark
-def test_diff_says_equal_and_finds_what_differs(
+def test_diff_prints_equal_and_finds_what_differs(
     fleet: Fleet,
     published: dict[str, dict[int, Any]],
     spark: Any,

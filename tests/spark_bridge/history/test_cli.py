@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
         (["run", QUERY, "--stream", "log=udp://127.0.0.1:9"], 2, "has no path"),
     ],
 )
-def test_what_is_wrong_is_said_without_spark(
+def test_errors_are_reported_without_spark(
     arguments: list[str], code: int, reported: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [argument.replace("LOG", str(log)) for argument in arguments]

@@ -75,7 +75,7 @@ def test_a_torn_tail_costs_only_the_record_that_was_being_written(
         assert indices(ResultsLog(directory, "a")) == [*whole, 100]
 
 
-def test_retention_drops_the_oldest_and_says_so(tmp_path: Path) -> None:
+def test_retention_drops_the_oldest_and_reports_it(tmp_path: Path) -> None:
     log = ResultsLog(tmp_path, "a", intervals_max=20)
     for index in range(100):
         log.append(record(index), rows(index))

@@ -37,7 +37,7 @@ async def api(backend: FakeBackend) -> AsyncIterator[Api]:
         yield client
 
 
-async def test_the_page_may_load_nothing_from_elsewhere_and_nobody_may_frame_it(api: Api) -> None:
+async def test_the_page_may_load_nothing_from_elsewhere_and_no_other_page_may_frame_it(api: Api) -> None:
     answer = await api.get("/page/")
     assert (answer.status, answer.content_type) == (200, "text/html")
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
@@ -85,14 +85,14 @@ async def test_all_files_together_are_small_on_the_wire(api: Api, coding: str) -
     assert 50_000 < sent < TRANSFER_BYTES_MAX
 
 
-async def test_who_refuses_a_coding_does_not_get_it(api: Api) -> None:
+async def test_a_browser_that_refuses_a_coding_does_not_get_it(api: Api) -> None:
     for accepted in ("identity", "gzip;q=0", "br", ""):
         answer = await api.get("/page/style.css", headers={"Accept-Encoding": accepted})
         assert "Content-Encoding" not in answer.headers, accepted
         assert await answer.read() == page_files()["style.css"].encoded[""]
 
 
-async def test_a_browser_that_has_a_file_is_told_so(api: Api) -> None:
+async def test_a_browser_that_has_a_file_gets_status_304(api: Api) -> None:
     first = await api.get("/page/app.js")
     again = await api.get("/page/app.js", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status, await again.read()) == (304, b"")

@@ -57,7 +57,7 @@ async def notified(caller: Principal) -> dict[str, Any]:
         return body
 
 
-async def test_a_caller_is_told_what_is_of_use_to_them() -> None:
+async def test_a_caller_learns_its_roles_and_namespaces() -> None:
     reader = await notified(LOOPBACK_READER)
     assert (reader["read"], reader["submit"], reader["operate"], reader["namespaces"]) == (
         True,
@@ -85,7 +85,7 @@ async def test_the_console_learns_names_of_this_overlay_and_of_the_language(api:
     assert all(each["signature"] for each in functions())
 
 
-async def test_checking_says_what_a_text_reads_and_asks_nobody(api: Api, backend: FakeBackend) -> None:
+async def test_a_check_reports_what_a_text_reads_and_asks_no_agent(api: Api, backend: FakeBackend) -> None:
     body = json.loads(await (await api.post("/v1/check", json={"text": JOB})).read())
     assert (body["job"], body["streams"], body["columns"]) == ("shop/top", ["log"], ["k", "n"])
     assert {"k", "ts"} <= set(body["fields"])
@@ -100,7 +100,7 @@ async def test_checking_says_what_a_text_reads_and_asks_nobody(api: Api, backend
         ("SELECT count(*) FROM log", 1, 1),
     ],
 )
-async def test_checking_says_where_a_text_is_wrong(api: Api, text: str, line: int, column: int) -> None:
+async def test_a_check_reports_where_a_text_is_wrong(api: Api, text: str, line: int, column: int) -> None:
     answer = await api.post("/v1/check", json={"text": text})
     body = json.loads(await answer.read())
     assert (answer.status, body["line"], body["column"]) == (400, line, column)

@@ -36,7 +36,7 @@ def test_planes_are_those_of_the_twin_and_come_back(values: list[int], data: st.
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), INT64, st.binary(max_size=24)), max_size=4))
-def test_the_kernels_agree_on_planes_that_nobody_wrote(parts: list[tuple[int, int, bytes]]) -> None:
+def test_the_kernels_agree_on_arbitrary_planes(parts: list[tuple[int, int, bytes]]) -> None:
     fitting = [
         (
             len(data) // width if width else 3,

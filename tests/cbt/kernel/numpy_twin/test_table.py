@@ -143,7 +143,7 @@ def test_patterned_keys_spread_as_random_ones() -> None:
         assert table.probes < 3 * len(texts), name
 
 
-def test_two_threads_in_one_table_are_told_and_nothing_breaks() -> None:
+def test_a_second_thread_in_one_table_is_refused_and_nothing_breaks() -> None:
     table = native.table(0)
     keys = numbered(1_500_000)
     refused = 0

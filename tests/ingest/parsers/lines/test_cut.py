@@ -17,7 +17,7 @@ def test_blank_lines_carriage_returns_and_the_byte_order_mark_are_not_records() 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=9)))
-def test_lines_are_what_splitting_says(texts: list[str]) -> None:
+def test_lines_equal_those_of_splitting(texts: list[str]) -> None:
     lines = Lines("\n".join(texts).encode())
     trimmed = [text.removeprefix("\ufeff") if n == 0 else text for n, text in enumerate(texts)]
     trimmed = [text.removesuffix("\r") for text in trimmed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.ingest.parsers.reading import read
 
 
-def test_a_servers_own_words_are_a_format() -> None:
+def test_a_servers_own_declaration_is_a_format() -> None:
     line = 'x.de 1.2.3.4 [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.1" 200 0.5 "0.1, 0.25" more'
     words = (
         'nginx:$host $remote_addr [$time_local] "$request" $status $request_time "$upstream_response_time"'

@@ -89,7 +89,7 @@ def test_a_scanner_that_does_not_exist_is_refused() -> None:
         scanner.choose("fast")
 
 
-def test_a_scanner_built_from_other_sources_is_not_taken_and_that_is_said(
+def test_a_scanner_built_from_other_sources_is_not_taken_and_that_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = types.ModuleType("elfmesh.ingest.parsers._scan")

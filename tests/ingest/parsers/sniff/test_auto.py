@@ -58,7 +58,7 @@ def test_where_two_formats_are_possible_auto_names_both(block: bytes, names: tup
     assert " or ".join(names) in parsed.samples[0]
 
 
-def test_auto_decides_once_per_file_and_says_what() -> None:
+def test_auto_decides_once_per_file_and_reports_its_choice() -> None:
     parser = StreamFormat("auto").parser("f")
     assert isinstance(parser, AutoParser)
     assert parser.parse(b"\n", ["a"]).lines == 0

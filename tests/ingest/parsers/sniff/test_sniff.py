@@ -36,7 +36,7 @@ LNAV_FORMATS = {
 
 @pytest.mark.skipif(not LNAV.is_dir(), reason="the shared data is not beside this checkout")
 @pytest.mark.parametrize("name", LNAV_FORMATS)
-def test_logs_of_lnav_are_told_and_read(name: str) -> None:
+def test_logs_of_lnav_are_recognised_and_read(name: str) -> None:
     data = (LNAV / name).read_bytes()
     assert sniff(data) == LNAV_FORMATS[name]
     parsed = StreamFormat("auto").parser("f").parse(data, ["ts", "_raw"])
