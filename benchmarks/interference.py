@@ -320,7 +320,7 @@ def bad(part: str, *, small: bool) -> list[Figure]:
 
 def _tells(client: Client, second: int) -> bool:
     """Whether the bad job has closed the window of this second. No client reads its rows: that costs CPU."""
-    return (latest(client)["bench/bad"] or 0) >= second
+    return (latest(client).get("bench/bad") or 0) >= second
 
 
 def _good(late: Mapping[str, list[float]]) -> list[float]:

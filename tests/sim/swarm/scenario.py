@@ -16,13 +16,8 @@ from tests.sim.world.network import Faults
 
 CRASH, POWER, RACK, FAILPOINT, PAUSE, NEW_DISK = "crash", "power", "rack", "failpoint", "pause", "new-disk"
 PARTITION, ONE_WAY, RING, ISOLATE_MASTER = "partition", "one-way", "ring", "isolate-master"
-FULL_DISK, FAILED_SYNC, BIT_FLIP, SLOW_DISK, SLOW_CPU = (
-    "full-disk",
-    "failed-sync",
-    "bit-flip",
-    "slow-disk",
-    "slow-cpu",
-)
+FULL_DISK, FAILED_SYNC, BIT_FLIP = "full-disk", "failed-sync", "bit-flip"
+SLOW_DISK, SLOW_CPU = "slow-disk", "slow-cpu"
 CLOCK_OFFSET, CLOCK_STEP, ROTATE = "clock-offset", "clock-step", "rotate"
 JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
 JOB_UPDATE = "job-update"
@@ -120,13 +115,13 @@ class Job:
 
     @property
     def text(self) -> str:
-        window = f"TUMBLE(ts, INTERVAL '{self.size_s}' SECOND)"
-        if self.size_s != self.slide_s:
-            window = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, INTERVAL '{self.size_s}' SECOND)"
-        replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
+        size = f"INTERVAL '{self.size_s}' SECOND"
+        hop = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, {size})"
+        window = f"TUMBLE(ts, {size})" if self.size_s == self.slide_s else hop
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
-        early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
+        replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
         replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
+        early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
         early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
