@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -39,19 +40,26 @@ class Terminal:
         deadline = time.monotonic() + timeout_s
         while not re.search(pattern, self.text, re.DOTALL):
             assert time.monotonic() < deadline, f"no {pattern!r} in {self.text[-3000:]!r}"
-            if select.select([self.descriptor], [], [], 0.2)[0]:
-                try:
-                    self.text += os.read(self.descriptor, 65536).decode("utf-8", "replace")
-                except OSError:  # the other side has ended
-                    break
+            if not self._read():
+                break
         return self.text
 
-    def end(self) -> int:
-        while True:
-            try:
-                if not os.read(self.descriptor, 65536):
-                    break
-            except OSError:
-                break
+    def end(self, timeout_s: float = PATIENCE_S) -> int:
+        """Wait until the command has ended, and return its exit code. One that does not end is killed."""
+        deadline = time.monotonic() + timeout_s
+        while self._read():
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
         os.close(self.descriptor)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> bool:
+        """Read for up to 0.2 s. Return whether the other side is still there."""
+        if select.select([self.descriptor], [], [], 0.2)[0]:
+            try:
+                text = os.read(self.descriptor, 65536).decode("utf-8", "replace")
+            except OSError:
+                return False
+            self.text += text
+            return bool(text)
+        return True
