@@ -18,20 +18,13 @@ ROOT = Path(__file__).parents[1]
 
 QUICK = {
     "cbt": "unique",
-    "parse": "combined",
     "ingest": "clicks",
-    "windows": "invertible",
     "merge": "count",
     "update": "simulated",
-    "functions": "numbers",
-    "tls": "connections",
-    "host": "idle",
     "planners": "skew",
-    "coordination": "seals",
     "startup": "commands",
-    "threads": "clicks",
 }
-"""A part that takes a few seconds, of each benchmark that has one; `make test-all` runs all parts of all."""
+"""A part that takes a few seconds, of one benchmark of each kind; `make test-all` runs all parts of all."""
 
 
 @pytest.mark.slow

@@ -249,7 +249,7 @@ def large(seed: int, rows: int, keys: int, key_type: pa.DataType, nulls: bool) -
     st.lists(
         st.tuples(
             st.integers(0, 9),
-            st.sampled_from([1, 50, 3_000, 40_000]),
+            st.sampled_from([1, 20, 50, 400, 3_000, 40_000]),
             st.booleans(),
             st.booleans(),
         ),

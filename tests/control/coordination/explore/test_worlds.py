@@ -56,7 +56,11 @@ def test_a_missing_rule_is_noticed(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "machines", "keys"), [("S6", WINDOWED, ("", WATERMARK, WATERMARK)), ("S9", MACHINES, KEYS)]
+    ("rule", "machines", "keys"),
+    [
+        ("S6", WINDOWED, ("", WATERMARK, WATERMARK)),
+        pytest.param("S9", MACHINES, KEYS, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_without_a_rule_that_lowers_labels_they_are_above_all_that_is_seen(
     rule: str, machines: Sequence[Machine], keys: Sequence[str]
