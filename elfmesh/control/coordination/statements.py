@@ -220,8 +220,7 @@ class _JobComponents:
         job = self.statement.job
         why = "; ".join(step.why for step in steps) or _cost_of(job) or "rows pass as they are"
         paths, name = [], f"{self.name} root"
-        shows = job and job.on_straggler.lower() == "correct" and not self.statement.spans_intervals
-        kinds = ["final", "tentative"] if shows else ["final"]
+        kinds = ["final", "tentative"] if self._has_tentative() else ["final"]
         kinds += ["early"] if "early" in rows[0] else []
         for kind in kinds:
             for number, ports in enumerate(rows):
@@ -232,6 +231,13 @@ class _JobComponents:
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
         order = _ORDERS.get(job.delivery, "") if job is not None and job.delivery is not None else ""
         self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
+
+    def _has_tentative(self) -> bool:
+        """Return whether the job publishes open intervals. An ORDERED topic has none: a batch is its record."""
+        job = self.statement.job
+        if job is None or job.delivery is TopicDelivery.ORDERED or self.statement.spans_intervals:
+            return False
+        return job.on_straggler.lower() == "correct"
 
 
 def _cost_of(job: JobClause | None) -> str:

@@ -181,6 +181,11 @@ SEALED = (
 )
 
 
+def test_an_ordered_topic_has_no_tentative_rows() -> None:
+    assert set(analysed("CREATE TOPIC a.b DELIVERY ORDERED").outputs) == {"a.b"}
+    assert "a.b tentative" in analysed("CREATE TOPIC a.b DELIVERY SEQUENCED EVERY '1 s'").outputs
+
+
 def test_partitions_that_end_by_seals_are_async_and_have_no_tentative_rows() -> None:
     found = analysed(SEALED.format("count(*)", "e"))
     assert [each.name for each in found.graph.outputs] == ["ads.ends"]
