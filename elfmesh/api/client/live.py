@@ -1,11 +1,12 @@
-"""Queries over the latest results of jobs through the API of any agent (`elf query`, `Client.query`).
+"""Queries over results of jobs through the API of any agent (`elf query`, `Client.query`).
 
-The module owns the choice of the interval, the wait for a better one, and the error if none arrives. Rows are
+The module owns the choice of the interval, the wait for it or for a better one, and the error if none arrives. Rows are
 transferred as Arrow, so that no number loses digits. The caller evaluates the query, not the agent.
 """
 
 from __future__ import annotations
 
+import datetime
 import http.client
 import time
 from collections.abc import Iterator
@@ -20,9 +21,10 @@ from elfmesh.api.client.client_base import error_from, job_path, parse_json
 from elfmesh.api.client.result_interval import html_of
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
-from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ql.engine.live import evaluate, parse_live
 from elfmesh.ql.plan.windows import TIME_COLUMN
+from elfmesh.units import parse_duration_us
 
 LOOKED_AT = 16
 """Number of newest intervals among which a result is searched, because skipped intervals have none."""
@@ -43,7 +45,13 @@ class ResultSource(Protocol):
         """Return the first and the last interval of a results log."""
         ...
 
-    def results(self, job: str, *, start: int | None, state: str, rows: bool) -> Iterator[dict[str, Any]]:
+    def describe(self, job: str) -> dict[str, Any]:
+        """Return the details of a job."""
+        ...
+
+    def results(
+        self, job: str, *, start: int | None, limit: int | None = None, state: str = "final", rows: bool
+    ) -> Iterator[dict[str, Any]]:
         """Yield the records from `start` on, with or without their rows."""
         ...
 
@@ -108,9 +116,10 @@ def query(
     min_fidelity: float | None = None,
     wait_s: float = 0.0,
     tentative: bool = False,
+    at: datetime.datetime | None = None,
     source: str = "query",
 ) -> LiveAnswer:
-    """Evaluate ELF-QL over the newest result of each job that the text names.
+    """Evaluate ELF-QL over one result of each job that the text names: the newest, or that of a time.
 
     Args:
         client: client of any agent.
@@ -118,20 +127,28 @@ def query(
             the job has such a column), interval_index, interval_start, interval_end, state, rev and
             completeness.
         min_fidelity: refuse results with a lower fidelity.
-        wait_s: total time to wait for a result with sufficient fidelity.
+        wait_s: total time to wait for a result with sufficient fidelity, or until the interval is closed.
         tentative: also use tentative results of open intervals.
+        at: read from each job the interval that ends at this time. The rows do not depend on the agent that
+            answers, or on when it does, because a closed record does not change.
         source: name of the text in errors.
 
     Raises:
         QueryError: the text is wrong.
         RuntimeFailure: the job does not exist, has no result, or has none with sufficient fidelity; the
-            message names the missing agents.
+            message names the missing agents. No interval ends at `at`, or it is open or not kept any more.
+        UsageError: `tentative` with `at`.
         Unreachable: no agent answers.
     """
+    if at is not None and tentative:
+        raise UsageError("tentative results change: --at reads closed intervals", hint="Leave --tentative out.")
     statement = parse_live(text, source=source)
     deadline = time.monotonic() + wait_s
     heads = {
-        job: _awaited(client, job, min_fidelity, deadline, tentative=tentative) for job in statement.streams
+        job: _awaited(client, job, min_fidelity, deadline, tentative=tentative)
+        if at is None
+        else _of_time(client, job, at, min_fidelity, deadline)
+        for job in statement.streams
     }
     tables = {job: _rows(client, job, head, tentative=tentative) for job, head in heads.items()}
     star = [name for name in next(iter(tables.values())).column_names if name not in _ADDED]
@@ -155,12 +172,63 @@ def _awaited(
     if head is None:
         hint = "Wait with --wait 10s" + ("." if tentative else ", or take open intervals with --tentative.")
         raise RuntimeFailure(f"{job} has no result yet", hint=hint)
+    raise _below(head, job, min_fidelity, "Wait longer with --wait, or lower --min-fidelity")
+
+
+def _below(head: dict[str, Any], job: str, min_fidelity: float | None, remedy: str) -> RuntimeFailure:
     missing = ", ".join(head["agents"]["missing"]) or "none, but records were lost"
-    raise RuntimeFailure(
+    return RuntimeFailure(
         f"interval {head['interval']['index']} of {job} has fidelity {head['fidelity']:g}, but "
         f"{min_fidelity:g} is required; missing: {missing}",
-        hint="Wait longer with --wait, or lower --min-fidelity; `elf why` shows what delays it.",
+        hint=f"{remedy}; `elf why` shows what delays it.",
     )
+
+
+def _of_time(
+    client: ResultSource, job: str, at: datetime.datetime, min_fidelity: float | None, deadline: float
+) -> dict[str, Any]:
+    """Return the closed record of the interval that ends at a time."""
+    slide = datetime.timedelta(microseconds=parse_duration_us(client.describe(job)["window"]["slide"]))
+    while (head := _closed_at(client, job, at, slide)) is None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            hint = "Wait with --wait 10s; `elf why` shows what delays it."
+            raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} is not closed", hint=hint)
+        time.sleep(min(POLL_S, left))
+    if min_fidelity is not None and head["fidelity"] < min_fidelity:
+        raise _below(head, job, min_fidelity, "Lower --min-fidelity, because a closed record does not change")
+    return head
+
+
+def _closed_at(
+    client: ResultSource, job: str, at: datetime.datetime, slide: datetime.timedelta
+) -> dict[str, Any] | None:
+    """Return the record of the interval that ends at a time; None: it is not closed.
+
+    A run of intervals without records has one record, the last one's. Its other intervals have no rows.
+    """
+    held = read_reply(ResultOffsets, client.offsets(job))
+    newest = next(client.results(job, start=held.latest, limit=1, rows=False), None)
+    if newest is None:
+        return None
+    behind = datetime.datetime.fromisoformat(newest["interval"]["end"]) - at
+    if behind < datetime.timedelta(0):
+        return None
+    index = newest["interval"]["index"] - behind // slide
+    if index < held.earliest or (held.expired is not None and index <= held.expired):
+        hint = "`elf results` prints the records that are kept."
+        raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} is not kept", hint=hint)
+    head = next(client.results(job, start=index, limit=1, rows=False))
+    end = datetime.datetime.fromisoformat(head["interval"]["end"])
+    ahead = head["interval"]["index"] - index
+    if end - ahead * slide != at:
+        hint = f"Intervals end every {slide.total_seconds():g} s; one ends at {(end - ahead * slide).isoformat()}."
+        raise RuntimeFailure(f"no interval of {job} ends at {at.isoformat()}", hint=hint)
+    if head["state"] not in FINAL:
+        raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} was skipped: it has no rows")
+    start = datetime.datetime.fromisoformat(head["interval"]["start"]) - ahead * slide
+    interval = {"index": index, "start": start.isoformat(), "end": at.isoformat()} if ahead else head["interval"]
+    return {key: value for key, value in head.items() if key != "rows"} | {"interval": interval}
 
 
 def _newest(client: ResultSource, job: str, *, tentative: bool) -> dict[str, Any] | None:

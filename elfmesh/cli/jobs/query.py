@@ -1,10 +1,11 @@
-"""`elf query`: runs ELF-QL over the latest results of jobs, or over streams of the fleet (`stream_query`).
+"""`elf query`: runs ELF-QL over results of jobs, or over streams of the fleet (`stream_query`).
 
 The rows are written to standard output, and the intervals from which they come to standard error.
 """
 
 from __future__ import annotations
 
+import datetime
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_option, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
+from elfmesh.cli.jobs.result_range import parse_time
 from elfmesh.cli.jobs.stream_query import ask_streams, range_clause
 from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
@@ -52,6 +54,10 @@ STREAMS_WAIT_US = 10_000_000
     show_default=True,
     help="Namespace of a query over streams.",
 )
+@click.option(
+    "--at", metavar="TIME",
+    help="Read from each job the interval that ends at TIME; with --wait, wait until it is closed.",
+)  # fmt: skip
 @click.option("--tentative", is_flag=True, help="Also use tentative results of open intervals.")
 @rows_output_option
 @api_option
@@ -64,12 +70,15 @@ def query_command(
     until: str | None,
     complete: bool,
     namespace: str,
+    at: str | None,
     tentative: bool,
     output: str,
     output_file: Path | None,
     api: str | None,
 ) -> None:
     """Run a query over the newest result of every job that it names: SELECT ... FROM shop.top.
+
+    With --at, the result is that of the interval that ends at a time. All agents answer with the same rows.
 
     The columns are those of the job, and ts, interval_index, interval_start, interval_end, state, rev,
     completeness.
@@ -89,8 +98,8 @@ def query_command(
     wait_us = _duration("--wait", wait)
     history_us, until_us = _duration("--history", history), _duration("--until", until)
     over_streams = history_us is not None or until_us is not None
-    if over_streams and (min_fidelity is not None or tentative):
-        raise UsageError("--min-fidelity and --tentative are for results of jobs", hint="Use --complete.")
+    if over_streams and (min_fidelity is not None or tentative or at is not None):
+        raise UsageError("--min-fidelity, --tentative and --at are for results of jobs", hint="Use --complete.")
     if complete and not over_streams:
         raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
     try:
@@ -104,6 +113,7 @@ def query_command(
             ask_jobs(
                 client, text, output, output_file, source=source, min_fidelity=min_fidelity,
                 wait_s=(wait_us or 0) / 1e6, tentative=tentative,
+                at=None if at is None else parse_time(at, datetime.datetime.now(datetime.UTC), "--at"),
             )  # fmt: skip
     except QueryError as error:
         raise with_caret(error, text) from None

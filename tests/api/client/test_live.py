@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.client import connect
 from elfmesh.control.protocol.events import Reply
-from elfmesh.errors import QueryError, RuntimeFailure
+from elfmesh.errors import QueryError, RuntimeFailure, UsageError
 from tests.cli.remote import elf
 from tests.control.fakes import FakeBackend, served, table
 
@@ -148,3 +149,66 @@ async def test_the_async_client_asks_too(api: str) -> None:
         answer = await client.query("SELECT max(hits) AS m FROM shop.top")
     assert answer.table.to_pylist() == [{"m": 29}]
     assert answer.of[0]["fidelity"] == 1.0
+
+
+def ending(seconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def test_a_time_names_the_interval_that_ends_at_it(api: str, backend: Backend) -> None:
+    text = "SELECT max(hits) AS m, min(interval_index) AS i FROM shop.top"
+    assert rows(api, text, at=ending(130)) == [{"m": 12, "i": 12}]
+    backend.publish(30, table(("kiwi", 1)))
+    assert rows(api, text, at=ending(130)) == [{"m": 12, "i": 12}], "a newer result changes nothing"
+    (head,) = connect(api).query(text, at=ending(130)).of
+    assert (head["interval"]["index"], head["state"]) == (12, "FINAL")
+    ran = elf("query", text, "--at", "1970-01-01T00:02:10", "-o", "jsonl", "--api", api)
+    assert (ran.exit_code, ran.stdout) == (0, '{"m":12,"i":12}\n')
+
+
+def test_an_interval_without_a_record_has_no_rows(api: str, backend: Backend) -> None:
+    backend.publish(33, table(("kiwi", 1)), since=30)
+    answer = connect(api).query("SELECT product FROM shop.top", at=ending(320))
+    assert answer.table.num_rows == 0
+    assert answer.of[0]["interval"] == {
+        "index": 31, "start": "1970-01-01T00:05:10+00:00", "end": "1970-01-01T00:05:20+00:00"
+    }  # fmt: skip
+    assert rows(api, "SELECT product FROM shop.top", at=ending(340)) == [{"product": "kiwi"}]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"),
+    [
+        (310, "is not closed"),
+        (131, r"(?s)no interval of shop/top ends at .*Intervals end every 10 s; one ends at .*00:02:20"),
+        (0, "is not kept"),
+        (300, "was skipped"),
+    ],
+)
+def test_a_time_without_a_closed_interval_is_an_error(
+    api: str, backend: Backend, seconds: int, message: str
+) -> None:
+    backend.records.pop()
+    backend.publish(29, table(), state="SKIPPED", agents_in=0, agents_expected=2, fidelity=0.0)
+    with pytest.raises(RuntimeFailure, match=message):
+        rows(api, "SELECT product FROM shop.top", at=ending(seconds))
+
+
+def test_it_waits_until_the_interval_of_a_time_is_closed(api: str, backend: Backend) -> None:
+    def later() -> None:
+        while len([body for verb, body in backend.asked if verb == "results"]) < 2:
+            time.sleep(0.01)
+        backend.publish(30, table(("kiwi", 9)))
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    assert rows(api, "SELECT hits FROM shop.top", at=ending(310), wait_s=30.0) == [{"hits": 9}]
+    thread.join()
+
+
+def test_a_closed_interval_is_not_tentative_and_does_not_get_better(api: str, backend: Backend) -> None:
+    backend.publish(30, table(("kiwi", 1)), state="FINAL_PARTIAL", fidelity=0.5, missing=["web2"])
+    with pytest.raises(RuntimeFailure, match="a closed record does not change"):
+        rows(api, "SELECT hits FROM shop.top", at=ending(310), min_fidelity=1.0, wait_s=30.0)
+    with pytest.raises(UsageError, match="tentative results change"):
+        rows(api, "SELECT hits FROM shop.top", at=ending(300), tentative=True)

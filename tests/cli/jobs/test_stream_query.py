@@ -45,6 +45,7 @@ def test_the_progress_names_some_agents(waits_for: tuple[str, ...], text: str) -
         (("--history", "-1 h"), 2, "--history: '-1 h' is not a duration"),
         (("--until", "soon"), 2, "--until"),
         (("--history", "1 h", "--tentative"), 2, "are for results of jobs"),
+        (("--history", "1 h", "--at", "2026-11-27T12:00"), 2, "are for results of jobs"),
         (("--history", "1 h", "--min-fidelity", "1"), 2, "are for results of jobs"),
         (("--history", "9999999 d"), 65, "HISTORY takes at most 20000 d"),
         (("--complete",), 2, "--complete is for queries over streams"),
