@@ -31,7 +31,7 @@ from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
 from elfmesh.errors import ElfError
 from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import early_having
-from elfmesh.ql.plan.early import grouped
+from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN
 from elfmesh.safeguards import safeguard
 
@@ -66,12 +66,13 @@ class _Window:
 
 
 class _Job:
-    """Windows of one job in one epoch."""
+    """Windows of one job in one epoch, by interval and part."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.statement = ql.parse(manifest.text)
-        self.condition = EarlyCondition(self.statement, early_having(grouped(self.statement)))
-        self.windows: dict[int, _Window] = {}
+        self.parts = early_parts(self.statement)
+        self.conditions = [EarlyCondition(part, early_having(part)) for part in self.parts]
+        self.windows: dict[tuple[int, int], _Window] = {}
 
 
 class EarlyTables:
@@ -98,27 +99,41 @@ class EarlyTables:
             del self._jobs[old]
         if len(self._jobs) > JOBS_MAX:
             self._jobs.popitem(last=False)
-        for index in [index for index in job.windows if index < effect.below]:
-            del job.windows[index]
+        for place in [place for place in job.windows if place[0] < effect.below]:
+            del job.windows[place]
         about = effect.job, effect.epoch, effect.interval
-        new = _of_payload(job.statement, effect.payload)
-        if new is None:
+        found = _of_payload(job, effect.payload)
+        if found is None:
             return EarlyMerged(*about, error="the states are not those of this job")
+        part, new = found
         if sum(each.groups for each in job.windows.values()) + new[MAIN].count > self._groups_max:
             return EarlyMerged(*about, skipped=new[MAIN].count)
-        window = job.windows.setdefault(effect.interval, _Window())
+        window = job.windows.setdefault((effect.interval, part), _Window())
         known = window.members.get(effect.member)
         window.members[effect.member] = _newest(known, new, effect.boot, effect.number)
-        rows, members = _rows(job, window, new[MAIN], effect.interval)
+        rows, members = _rows(job, part, window, new[MAIN], effect.interval)
         if rows is None:
             return EarlyMerged(*about)
         return EarlyMerged(*about, table_to_ipc(rows), rows.num_rows, members)
 
 
-def _of_payload(statement: ql.Statement, payload: bytes) -> Tables | None:
-    """Return the tables of a message; None if they are not those of the statement."""
+def _of_payload(job: _Job, payload: bytes) -> tuple[int, Tables] | None:
+    """Return the number of the part and the tables of a message; None if no part has these tables."""
     tables = {name: from_table(table) for name, table in decode_partial(payload).items()}
-    wanted = {each.name: each for each in grouped(statement).tables}
+    if len(job.parts) == 1:
+        fitting = _fitting(job.parts[0], tables)
+        return None if fitting is None else (0, fitting)
+    names = iter(job.statement.tables)
+    for number, part in enumerate(job.parts):
+        own = {next(names).name: each.name for each in part.tables}
+        if set(tables) <= set(own):
+            fitting = _fitting(part, {own[name]: rows for name, rows in tables.items()})
+            return None if fitting is None else (number, fitting)
+    return None
+
+
+def _fitting(part: ql.Statement, tables: Tables) -> Tables | None:
+    wanted = {each.name: each for each in part.tables}
     if MAIN not in tables or not tables[MAIN].count or not set(tables) <= set(wanted):
         return None
     for name, rows in tables.items():
@@ -160,7 +175,7 @@ def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) ->
 
 
 def _rows(
-    job: _Job, window: _Window, changed: Rows, interval: int
+    job: _Job, part: int, window: _Window, changed: Rows, interval: int
 ) -> tuple[pa.Table | None, tuple[bytes, ...]]:
     """Return the rows of changed groups that pass now and have no row yet, and the members inside."""
     fresh = [at for at, key in enumerate(_keys(changed)) if key not in window.emitted]
@@ -175,14 +190,15 @@ def _rows(
     size = job.statement.window
     assert size is not None
     start = interval * size.slide_us
-    found = job.condition.passing(groups, (start, start + size.size_us))
+    condition = job.conditions[part]
+    found = condition.passing(groups, (start, start + size.size_us))
     if not found.rows:
         return None, ()
     main = groups[MAIN]
     passed = main if found.places is None else main.take(found.places)
     window.emitted.update(_keys(passed))
-    ordered = job.condition.ordered(found)
-    table = pa.Table.from_arrays(list(ordered.outputs.values()), names=list(ordered.outputs))
+    ordered = condition.ordered(found)
+    table = pa.Table.from_arrays(list(ordered.outputs.values()), names=list(job.statement.columns))
     inside = (
         member for member, states in window.members.items() if len(within_groups(states.tables[MAIN], passed))
     )

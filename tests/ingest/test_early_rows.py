@@ -148,3 +148,32 @@ def test_the_estimate_of_registers_never_falls() -> None:
             assert count >= before
             before = count
     assert before > 90_000
+
+
+BOTH = JOB.format("k, count(*) AS n", " HAVING count(*) >= 4") + (
+    " UNION ALL SELECT u, count(*) FROM other GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), u HAVING count(*) >= 2"
+)
+
+
+def sides(keys: list[object], stream: str) -> bytes:
+    """The first message of an agent that has read these records of one side."""
+    statement = ql.parse(BOTH)
+    windows = EarlyWindows(statement)
+    times = pa.array([1_000_000] * len(keys), pa.timestamp("us"))
+    batch = pa.record_batch({"k": pa.array(keys), "u": pa.array(keys), "ts": times})
+    windows.insert(batches_of(ql.Query(statement).prepare(BlockRows.of(batch), stream)))
+    (found,) = windows.take(0, None, 1000)
+    return found.payload
+
+
+def test_each_side_of_union_all_has_groups_of_its_own() -> None:
+    master = Master(BOTH)
+    assert master.take(1, 1, sides(["a", "a", "a"], "log")).count == 0
+    assert rows(master.take(1, 2, sides(["a", "a"], "other"))) == [{"k": "a", "n": 2}]
+    assert rows(master.take(2, 1, sides(["a"], "log"))) == [{"k": "a", "n": 4}]
+    assert master.take(2, 2, sides(["a", "a"], "other")).count == 0, "the row of this side is emitted"
+
+
+def test_states_of_one_side_with_the_tables_of_another_are_refused() -> None:
+    master = Master(BOTH)
+    assert master.take(1, 1, states(["a"] * 4)).error == "the states are not those of this job"

@@ -25,7 +25,7 @@ from elfmesh.errors import DataError
 from elfmesh.ql import Statement
 from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import local_having
-from elfmesh.ql.plan.early import grouped
+from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN, TableSpec
 
 GROUPS_MAX = 100_000
@@ -69,18 +69,58 @@ class EarlyWindows:
     """
 
     def __init__(self, statement: Statement, seed: int = 0, groups_max: int = GROUPS_MAX) -> None:
+        self._parts = list[_PartWindows]()
+        tables = iter(statement.tables)
+        for part in early_parts(statement):
+            # By the statement's names of its tables, the names that its part has.
+            names = {next(tables).name: own.name for own in part.tables}
+            self._parts.append(_PartWindows(statement, part, names, seed, groups_max))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
+
+    def insert(self, batches: Batches) -> None:
+        """Add rows that the panes have taken. Types that do not fit those of earlier rows are left out."""
+        for part in self._parts:
+            part.insert(batches)
+
+    def drop_below(self, index: int) -> None:
+        for part in self._parts:
+            part.drop_below(index)
+
+    def take(self, start: int, stop: int | None, members: int) -> list[EarlyStates]:
+        """Return the states of changed groups that have reached their local threshold.
+
+        Args:
+            start: first open interval.
+            stop: one past the last interval of this version; None: there is no last one.
+            members: number of agents that share the thresholds.
+        """
+        found = list[EarlyStates]()
+        for part in self._parts:
+            left = MESSAGE_BYTES_MAX - sum(len(each.payload) for each in found)
+            found += part.take(start, stop, members, left)
+        return found
+
+
+class _PartWindows:
+    """Hot tables of one part. `names` has the part's name of each table by the statement's."""
+
+    def __init__(
+        self, statement: Statement, part: Statement, names: Mapping[str, str], seed: int, groups_max: int
+    ) -> None:
         window = statement.window
         assert window is not None
-        self._statement, self._groups_max = statement, groups_max
+        self._part, self._names, self._groups_max = part, names, groups_max
+        # A message has the statement's names, which tell the sides of UNION ALL apart.
+        self._sent = {own: name if len(statement.parts) > 1 else own for name, own in names.items()}
         self._window_us, self._slide_us = window.size_us, window.slide_us
         self._size, self._slide = window.size_us // window.pane_us, window.slide_us // window.pane_us
-        # By the statement's names of its tables, the names that its part has.
-        names = zip(statement.tables, grouped(statement).tables, strict=True)
-        self._names = {whole.name: own.name for whole, own in names}
-        tables = [TableSpec(own.name, own.keys, own.aggregates) for own in grouped(statement).tables]
+        tables = [TableSpec(own.name, own.keys, own.aggregates) for own in part.tables]
         self._recent = Panes(tables, window.pane_us, seed=seed)
         self._windows: dict[int, _Window] = {}
-        self._members, self._condition = 0, EarlyCondition(statement, None)
+        self._members, self._condition = 0, EarlyCondition(part, None)
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +128,6 @@ class EarlyWindows:
         return self._recent.nbytes + sum(held)
 
     def insert(self, batches: Batches) -> None:
-        """Add rows that the panes have taken. Types that do not fit those of earlier rows are left out."""
         own = {self._names[name]: each for name, each in batches.items() if name in self._names}
         try:
             self._recent.insert_all(own)
@@ -101,14 +140,8 @@ class EarlyWindows:
             del self._windows[each]
         self._recent.drop_below(index * self._slide)
 
-    def take(self, start: int, stop: int | None, members: int) -> list[EarlyStates]:
-        """Return the states of changed groups that have reached their local threshold.
-
-        Args:
-            start: first open interval.
-            stop: one past the last interval of this version; None: there is no last one.
-            members: number of agents that share the thresholds.
-        """
+    def take(self, start: int, stop: int | None, members: int, left: int) -> list[EarlyStates]:
+        """Return states as `EarlyWindows.take`, of at most `left` bytes."""
         for pane in self._recent.panes():
             for index, window in self._of_pane(pane, start, stop):
                 self._add(window, self._content(pane), index)
@@ -116,10 +149,10 @@ class EarlyWindows:
             self._recent.drop_below(panes[-1] + 1)
         if members != self._members:  # with a lower threshold, groups that have not changed may reach it
             self._members = members
-            self._condition = EarlyCondition(self._statement, local_having(grouped(self._statement), members))
+            self._condition = EarlyCondition(self._part, local_having(self._part, members))
             for window in self._windows.values():
                 window.changed[:] = True
-        found, left = list[EarlyStates](), MESSAGE_BYTES_MAX
+        found = list[EarlyStates]()
         for index in sorted(self._windows):
             if (states := self._states(index, self._windows[index], left)) is not None:
                 found.append(states)
@@ -179,7 +212,7 @@ class EarlyWindows:
         count = len(reached)
         while count:
             selected = self._of_groups(window, main.take(reached[:count]))
-            payload = encode_partial(selected)
+            payload = encode_partial({self._sent[name]: rows for name, rows in selected.items()})
             if len(payload) <= bytes_max:
                 window.changed[reached[count:]] = True
                 return EarlyStates(index, payload, window.skipped)

@@ -12,18 +12,16 @@ from dataclasses import replace
 from elfmesh.cbt.rows import Rows, finish_rows
 from elfmesh.ql.engine.finalise import Finaliser, Finished
 from elfmesh.ql.expressions.nodes import Expr
-from elfmesh.ql.plan.early import grouped
 from elfmesh.ql.plan.statement import Statement
 
 GroupRows = Mapping[str, Rows]
-"""States of some groups, by the names of the tables of the part that has the groups."""
+"""States of some groups of a part, by the names of the part's tables."""
 
 
 class EarlyCondition:
-    """A condition over groups of a statement with EARLY, in place of its HAVING; None: each group passes."""
+    """A condition over groups of a part with EARLY, in place of its HAVING; None: each group passes."""
 
-    def __init__(self, statement: Statement, condition: Expr | None) -> None:
-        part = grouped(statement)
+    def __init__(self, part: Statement, condition: Expr | None) -> None:
         self._finaliser = Finaliser(replace(part, plan=replace(part.plan, having=condition)))
 
     def passing(self, groups: GroupRows, window: tuple[int, int]) -> Finished:

@@ -8,15 +8,16 @@ Paper: Blazes III (confluent components need no coordination).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Call, Expr, Ref, place_of, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Ref, place_of, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.plan.directions import Direction, course
-from elfmesh.ql.plan.relation import Framed, JoinRelation, Ranked, StatementPart, Union
+from elfmesh.ql.plan.relation import Derived, Framed, JoinRelation, Ranked, StatementPart, Union
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.statement import RESULT, Statement
 
@@ -60,12 +61,10 @@ def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
     if window is not None and window.is_session:
         start = next((each.start for each in tokens if "SESSION" in each.text.upper()), at)
         raise _refused(origin, start, "a later record may join two sessions", "Write TUMBLE or HOP.")
-    if not isinstance(statement.relation, StatementPart | None):
+    if not _is_union_all(statement.relation):
         over = next((each.start for each in tokens if each.token_type == TokenType.OVER), at)
         _refuse_relation(origin, statement.relation, over)
-    if len(statement.parts) > 1:
-        raise _refused(origin, at, "the root computes these rows from several queries", "Write one SELECT.")
-    if RESULT in statement.stream:
+    if any(RESULT in stream for stream in statement.streams):
         hint = "Write EARLY in the job that is read."
         raise _refused(origin, at, "a job that reads results has no open windows", hint)
     own = {table.name for table in statement.job.tables} if statement.job is not None else set[str]()
@@ -73,7 +72,11 @@ def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
         if join.name not in own:
             hint = f"Write TABLE {join.name} (...) in the job, and fill it with `elf publish`."
             raise _refused(origin, at, f"the file of the lookup table {join.name} may change", hint)
-    part = grouped(statement)
+    for part in early_parts(statement):
+        _check_having(origin, part)
+
+
+def _check_having(origin: SourceText, part: Statement) -> None:
     having = part.plan.having
     if having is not None and (found := _offending(part, having, Direction.RISING)) is not None:
         reasons = (_reason(part, node) for node in walk(found))
@@ -94,9 +97,10 @@ def _offending(part: Statement, condition: Expr, wanted: Direction) -> Expr | No
 
 def gains_by_early(statement: Statement) -> bool:
     """Return whether EARLY is possible, and for more than lower bounds: rows of HAVING or single records."""
-    part = grouped(statement)
-    limited = any(each.plan.limit is not None or each.plan.offset for each in (statement, part))
-    if limited or statement.spans_intervals or (part.plan.having is None and not part.plan.repeat):
+    parts = early_parts(statement)
+    limited = any(each.plan.limit is not None or each.plan.offset for each in (statement, *parts))
+    bounds = any(part.plan.having is None and not part.plan.repeat for part in parts)
+    if limited or statement.spans_intervals or bounds:
         return False
     try:
         check_early(statement, (), statement.offset)
@@ -105,9 +109,22 @@ def gains_by_early(statement: Statement) -> bool:
     return True
 
 
-def grouped(statement: Statement) -> Statement:
-    """Return the part of a statement with EARLY that has its groups: there is one."""
-    return statement.parts[0] if statement.parts else statement
+def early_parts(statement: Statement) -> tuple[Statement, ...]:
+    """Return the parts of a statement with EARLY that have its groups; several are the sides of UNION ALL."""
+    return statement.parts or (statement,)
+
+
+def _is_union_all(relation: Relation | None) -> bool:
+    """Return whether the root passes the rows of each part once, as they are."""
+    if not isinstance(relation, Derived):
+        return isinstance(relation, StatementPart | None)
+    plan, source = relation.statement.plan, relation.source
+    if not isinstance(source, Union) or not all(isinstance(each, StatementPart) for each in source.sources):
+        return False
+    shown = [expr.name for _, expr in plan.outputs if isinstance(expr, Ref)]
+    columns = [key.path for key in plan.keys if isinstance(key, FieldRef)]
+    unchanged = shown == [f"k{at}" for at in range(len(plan.outputs))] and columns == list(source.columns)
+    return unchanged and not plan.distinct and plan.where is None and plan.having is None
 
 
 def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) -> EarlyRefused:
@@ -118,7 +135,7 @@ def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) ->
 
 
 def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:
-    """Raise QueryError for the innermost step of the root that is not a projection."""
+    """Raise QueryError for the innermost step of the root that is neither a projection nor UNION ALL."""
     found, each = relation, relation
     while True:
         found = each if not isinstance(found, JoinRelation | Ranked | Framed | Union) else found
@@ -134,7 +151,7 @@ def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:
         case Ranked() | Framed():
             why, hint = "OVER compares a row with later ones", "Compute it in a job that reads this one."
         case Union():
-            why, hint = "the root combines the rows of several queries", "Write one job for each query."
+            why, hint = "the root combines the rows of several queries", "Write UNION ALL at the end."
         case _:
             why, hint = "the root computes these rows from those of a subquery", "Write one SELECT."
     raise _refused(origin, place, why, hint)
@@ -153,9 +170,12 @@ def _reason(statement: Statement, node: Expr) -> tuple[str, str] | None:
 
 
 def columns_by_direction(statement: Statement) -> dict[str, Direction]:
-    """Return the direction of each column of the rows of a job with EARLY."""
-    part = grouped(statement)
-    return {name: course(expr, part).direction for name, expr in part.plan.outputs}
+    """Return the direction of each column of the rows of a job with EARLY; that of all sides of UNION ALL."""
+    sides = [
+        [course(expr, part).direction for _, expr in part.plan.outputs] for part in early_parts(statement)
+    ]
+    of_all = (functools.reduce(Direction.beside, each) for each in zip(*sides, strict=True))
+    return dict(zip(statement.columns, of_all, strict=True))
 
 
 def stable_columns(statement: Statement) -> tuple[str, ...]:

@@ -27,7 +27,10 @@ test_a_statement_that_is_not_monotone_is_refused_where_it_is_not = refusing(
     (f"{GROUPED}coalesce(max(x), 0) > 3", 2, 37, "may become false again", RISING),
     (f"{GROUPED}count(*) * 3000000 > 3", 2, 37, "may become false again", RISING),
     (f"{JOB}SELECT a.k FROM log a JOIN log2 b ON a.k = b.k", 2, 28, "a join of streams", "a TABLE of"),
-    (f"{JOB}SELECT k FROM log UNION ALL SELECT k FROM log2", 2, 8, "several queries", "one job for each"),
+    (f"{JOB}SELECT k FROM log UNION SELECT k FROM log2", 2, 8, "several queries", "Write UNION ALL"),
+    (f"{GROUPED}count(*) > 3 UNION ALL SELECT k FROM log GROUP BY k HAVING max(x) < 3", 2, 96, "false", RISING),
+    (f"{JOB}SELECT k FROM log UNION ALL SELECT k FROM shop.hot", 1, 28, "a job that reads results", "in the job"),
+    (f"{JOB}SELECT k + 1 FROM (SELECT k FROM log UNION ALL SELECT k FROM log2) t", 2, 27, "several", "UNION ALL"),
     (f"{JOB}SELECT k FROM (SELECT k FROM log GROUP BY k) t", 2, 23, "of a subquery", "Write one SELECT"),
     (f"{JOB}SELECT k FROM shop.hot", 1, 28, "a job that reads results", "in the job that is read"),
     (
@@ -79,6 +82,8 @@ def test_a_rising_condition_is_accepted(having: str) -> None:
     [
         "SELECT ts, msg FROM log WHERE level = 'ERROR' ORDER BY ts",
         "SELECT DISTINCT k FROM log",
+        "SELECT k FROM log UNION ALL SELECT k FROM log2 ORDER BY k",
+        "SELECT k, count(*) AS n FROM log GROUP BY ROLLUP(k)",
         "SELECT count(*) FROM log GROUP BY HOP(ts, INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
     ],
 )
@@ -96,7 +101,8 @@ def test_a_monotone_statement_is_accepted(query: str) -> None:
         ("SELECT k FROM log GROUP BY k HAVING count(*) > 3 ORDER BY k LIMIT 5", False),
         ("SELECT ts, msg FROM log LIMIT 5", False),
         ("SELECT k FROM (SELECT k FROM log LIMIT 5) t", False),
-        ("SELECT k FROM log GROUP BY k HAVING count(*) > 3 UNION ALL SELECT k FROM log2", False),
+        ("SELECT k FROM log GROUP BY k HAVING count(*) > 3 UNION ALL SELECT k FROM log2", True),
+        ("SELECT k FROM log GROUP BY k UNION ALL SELECT k FROM log2", False),
         ("SELECT l.n FROM log JOIN lookup.hosts l ON log.h = l.h", False),
         ("SELECT k FROM shop.hot GROUP BY k HAVING count(*) > 3", False),
         (
@@ -125,3 +131,9 @@ def test_columns_are_stable_or_growing_or_change() -> None:
         Direction.UNKNOWN,
         Direction.FALLING,
     ]
+
+
+def test_a_column_of_union_all_has_the_direction_of_all_sides() -> None:
+    sides = "SELECT k, count(*) AS n, min(x) AS m FROM log GROUP BY k UNION ALL SELECT j, max(y), max(y) FROM log2 GROUP BY j"
+    found = columns_by_direction(parse(JOB + sides))
+    assert found == {"k": Direction.CONSTANT, "n": Direction.RISING, "m": Direction.UNKNOWN}
