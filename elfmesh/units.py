@@ -1,12 +1,17 @@
-"""Durations and sizes as people write them: "30 s", "200 MB". Times inside are integer microseconds."""
+"""Durations, times and sizes as people write them: "30 s", "2026-11-27T12:00", "200 MB".
+
+Times inside are integer microseconds.
+"""
 
 from __future__ import annotations
 
+import datetime
 import re
 
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, UsageError
 
 MICROS = 1_000_000
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DURATION_US = {
     **dict.fromkeys(("us", "microsecond"), 1),
     **dict.fromkeys(("ms", "millisecond"), 1_000),
@@ -64,6 +69,30 @@ def format_duration(us: int) -> str:
         if us and us % scale == 0:
             return f"{us // scale} {name}"
     return f"{us} us" if us else "0 s"
+
+
+def parse_time(text: str, now: datetime.datetime, where: str) -> datetime.datetime:
+    """Return a time: ISO 8601, in UTC unless it names an offset; a duration before `now`; or "now".
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    if text.strip().lower() == "now":
+        return now
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return now - datetime.timedelta(microseconds=parse_duration_us(text.removeprefix("-")))
+        except (ConfigError, OverflowError):
+            hint = 'Write a time ("2026-11-27T12:00") or how long ago it is ("10 min").'
+            raise UsageError(f"{text!r} is not a time", where=where, hint=hint) from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def unix_us(time: datetime.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (time - EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def parse_size(text: str) -> int:

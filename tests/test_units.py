@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.errors import ConfigError
-from elfmesh.units import format_duration, parse_duration_us, parse_size
+from elfmesh.errors import ConfigError, UsageError
+from elfmesh.units import format_duration, parse_duration_us, parse_size, parse_time, unix_us
+
+NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +43,17 @@ def test_sizes(text: str, size: int) -> None:
 def test_the_error_of_a_wrong_size_shows_how_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a size"):
         parse_size(text)
+
+
+def test_a_time_is_iso_8601_or_that_long_ago() -> None:
+    for text in ("10 min", "-10 min"):
+        assert parse_time(text, NOW, "--since") == NOW - datetime.timedelta(minutes=10)
+    for text in ("now", "2026-11-27T12:00", "2026-11-27T13:00+01:00"):
+        assert parse_time(text, NOW, "--since") == NOW
+    for text in ("50000 years", "yesterday", ""):
+        with pytest.raises(UsageError):
+            parse_time(text, NOW, "--since")
+
+
+def test_a_time_in_microseconds_is_exact() -> None:
+    assert unix_us(datetime.datetime(2026, 11, 27, 0, 0, 0, 1, datetime.UTC)) == 1_795_737_600_000_001

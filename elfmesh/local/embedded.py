@@ -46,6 +46,7 @@ from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
 from elfmesh.local.run_groups import shown
 from elfmesh.local.side_by_side import default_threads
+from elfmesh.local.time_range import TimeRange
 from elfmesh.ql import Query, Statement, parse
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.finalise_parts import Reduced
@@ -89,6 +90,7 @@ class LogRun(LogInput):
         threads: number of threads that parse; the result does not depend on it. None: one for each core. A
             further thread then aggregates. With 1, one thread does everything.
         tables: tables of streams that have no logs, by name.
+        times: only records of this range are input; the results of `jobs` are not limited.
 
     Raises:
         ConfigError: the format is unknown.
@@ -115,6 +117,7 @@ class LogRun(LogInput):
         follow: threading.Event | None = None,
         threads: int | None = None,
         tables: Mapping[str, pa.Table] | None = None,
+        times: TimeRange | None = None,
     ) -> None:
         if statement.functions and functions is None:
             raise UsageError(
@@ -143,6 +146,7 @@ class LogRun(LogInput):
             eager=on_window is not None,
             threads=threads or default_threads(),
             tables=tables,
+            times=times,
         )
 
     @property

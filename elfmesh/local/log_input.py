@@ -39,9 +39,11 @@ from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
 from elfmesh.local.side_by_side import side_by_side
 from elfmesh.local.table_rows import table_blocks, with_columns
+from elfmesh.local.time_range import RangeFilter, TimeRange
 from elfmesh.ql import Query, Statement, declare, expand
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
+from elfmesh.ql.plan.windows import TIME_COLUMN
 
 BLOCK_BYTES = 2 << 20
 """Smaller than an agent's block, which several jobs share; three blocks are in memory at a time."""
@@ -54,7 +56,8 @@ class LogInput:
 
     `sample` limits the number of records. The columns of `*` are added to `statement` when they are known.
     `stats` describes the input read so far. With `follow`, the files are read on at their end, also across
-    rotation, until it is set. If `eager`, a block is what a pipe has at the time.
+    rotation, until it is set. If `eager`, a block is what a pipe has at the time. Only records of `times` are
+    input.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class LogInput:
         eager: bool = False,
         threads: int = 1,
         tables: Mapping[str, pa.Table] | None = None,
+        times: TimeRange | None = None,
     ) -> None:
         declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
         columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
@@ -83,6 +87,7 @@ class LogInput:
         self._stdin = stdin
         self._on_bytes = on_bytes
         self._follow, self._eager = follow, eager
+        self._range = None if times is None or times.is_all else RangeFilter(times)
         # The waiting thread itself reads a pipe, because another thread that waits forever could not be
         # stopped.
         waits = follow is not None or any(is_pipe(path) for paths, _ in logs.values() for path in paths)
@@ -107,16 +112,24 @@ class LogInput:
                 notified = bytes_read
                 self.stats.records += parsed.lines
                 yield parsed, block
+        if self._range is not None:
+            self.stats.outside, undated = self._range.outside, self._range.undated
+            self.stats.undated += undated
+            self._range.check(list(dict.fromkeys(map(self._time, self.statement.streams))))
 
     def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
         """Yield each parsed block, and the number of bytes read from the files so far."""
-        known = (self._jobs.blocks(self.statement), table_blocks(self.statement, self._tables))
-        for parsed, block in itertools.chain(*known):
+        tables = (
+            (self._within(parsed, block.stream or ""), block)
+            for parsed, block in table_blocks(self.statement.streams, self._tables, self._columns)
+        )
+        for parsed, block in itertools.chain(self._jobs.blocks(self.statement), tables):
             yield parsed, block, 0
         with contextlib.closing(self._turns()) as turns, contextlib.closing(self._rows_of(turns)) as rows:
-            for turn, parsed in rows:
+            for turn, whole in rows:
                 stream, parser = turn.source.stream, turn.source.parser
                 self._check(parser, stream)
+                parsed = self._within(whole, stream)
                 self._say_format(parser, turn.source.path, parsed)
                 self._inspect(parsed, turn.block, stream)
                 yield parsed, turn.block, turn.bytes_read
@@ -146,13 +159,26 @@ class LogInput:
 
     def _fields(self, stream: str) -> Sequence[str] | None:
         """Return the columns to parse of a stream; None while `*` may be unknown."""
-        return None if self._first is None else self.statement.fields_of(stream)
+        return None if self._first is None else self._columns(stream)
+
+    def _columns(self, stream: str) -> Sequence[str]:
+        """Return the columns to read of a stream: those of the statement, and the time for the range."""
+        fields = self.statement.fields_of(stream)
+        return fields if self._range is None else tuple(dict.fromkeys((*fields, self._time(stream))))
+
+    def _time(self, stream: str) -> str:
+        return TIME_COLUMN if self.statement.window is None else self.statement.time_of(stream)
+
+    def _within(self, parsed: Parsed, stream: str) -> Parsed:
+        if self._range is None:
+            return parsed
+        return self._range.within(parsed, self._time(stream), self.statement.fields_of(stream))
 
     def _parse(self, turn: Turn) -> Parsed:
         stream, parser = turn.source.stream, turn.source.parser
         if self._first is None:
             self._expand(stream, parser, turn.block)
-        return parse_block(parser, turn.block, self.statement.fields_of(stream), turn.lines)
+        return parse_block(parser, turn.block, self._columns(stream), turn.lines)
 
     def _read(self, count: Callable[[int], None]) -> Generator[tuple[LogSource, Block]]:
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]

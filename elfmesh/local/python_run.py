@@ -9,7 +9,8 @@ import contextlib
 import io
 import json
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -25,8 +26,10 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.local.embedded import MEMORY_BYTES, LogRun
 from elfmesh.local.named_logs import Logs
 from elfmesh.local.table_rows import is_table, table_of
+from elfmesh.local.time_range import TimeRange
 from elfmesh.ql import Statement, job_read, parse
-from elfmesh.units import parse_size
+from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.units import parse_size, parse_time, unix_us
 
 METADATA = b"elf"
 """Key of the record in the metadata of a table."""
@@ -86,6 +89,8 @@ def run(
     threads: int | None = None,
     sample: int | None = None,
     python: bool = False,
+    start: datetime | str | None = None,
+    end: datetime | str | None = None,
 ) -> RunResults:
     """Run one query.
 
@@ -103,6 +108,8 @@ def run(
         threads: threads that parse; the rows do not depend on it.
         sample: number of records to read.
         python: run the Python functions of the query, in a separate process.
+        start: time of the first records; text as of `elf run --from`, or a datetime with a time zone.
+        end: time before which records end.
 
     Returns:
         A list with one pyarrow table per interval, in order, and with one table for a query without a window.
@@ -121,23 +128,37 @@ def run(
         [[{'product': 'lamp', 'n': 3}]]
     """
     lines = {"multiline": multiline, "timezone": timezone, "year": year, "patterns": dict(patterns or {})}
-    statement = parse(text)
+    statement, times = parse(text), TimeRange(_time_us("start", start), _time_us("end", end))
     inputs = _Inputs(lines, sample)
     for name, value in _given(statement, paths, streams).items():
         inputs.add(name, value, format)
-    with contextlib.ExitStack() as after:
-        functions = None
-        if python and statement.functions:
-            from elfmesh.ingest.functions.evaluator import local_evaluator
-
-            functions = local_evaluator(statement)
-            after.callback(functions.close)
+    with _functions_of(statement, python) as functions:
         size = parse_size(memory) if isinstance(memory, str) else memory
         ran = LogRun(
             statement, (), stdin=inputs.file, sample=sample, memory_bytes=size, streams=inputs.logs,
             tables=inputs.tables, lookups=_lookups(lookups or {}), functions=functions, threads=threads,
+            times=times,
         )  # fmt: skip
         return RunResults(map(_with_metadata, ran.answers()))
+
+
+@contextlib.contextmanager
+def _functions_of(statement: Statement, python: bool) -> Iterator[FunctionSource | None]:
+    if not (python and statement.functions):
+        yield None
+        return
+    from elfmesh.ingest.functions.evaluator import local_evaluator
+
+    with contextlib.closing(local_evaluator(statement)) as functions:
+        yield functions
+
+
+def _time_us(name: str, value: datetime | str | None) -> int | None:
+    if isinstance(value, str):
+        value = parse_time(value, datetime.now(UTC), name)
+    if value is not None and value.tzinfo is None:
+        raise UsageError("a time without a time zone", where=name, hint="datetime(..., tzinfo=UTC)")
+    return None if value is None else unix_us(value)
 
 
 def _given(statement: Statement, paths: Any, streams: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ class RunStats:
         parse_errors: lines that could not be used, including those without a usable time.
         function_errors: records for which a Python function failed.
         undated: records without a readable time, if no window makes them parse errors.
+        outside: records outside of the range of times; they are in no other count.
         filtered: records that WHERE dropped.
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
@@ -30,6 +31,7 @@ class RunStats:
     parse_errors: int = 0
     function_errors: int = 0
     undated: int = 0
+    outside: int = 0
     filtered: int = 0
     field_errors: int = 0
     replaced: int = 0

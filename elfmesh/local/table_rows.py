@@ -6,7 +6,7 @@ query selects as a whole is JSON text, as an object in a log is. The records hav
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -61,12 +61,14 @@ def with_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> Statem
     return statement
 
 
-def table_blocks(statement: Statement, tables: Mapping[str, pa.Table]) -> Iterator[tuple[Parsed, Block]]:
-    """Yield the rows of the tables that a statement reads, in blocks."""
-    for stream in statement.streams:
+def table_blocks(
+    streams: Iterable[str], tables: Mapping[str, pa.Table], columns: Callable[[str], Sequence[str]]
+) -> Iterator[tuple[Parsed, Block]]:
+    """Yield the rows of the tables of some streams in blocks, with the columns to read of each."""
+    for stream in streams:
         if stream not in tables:
             continue
-        wanted = statement.fields_of(stream)
+        wanted = columns(stream)
         for batch in tables[stream].to_batches(max_chunksize=BLOCK_ROWS):
             arrays = {name: _column(batch, name, stream) for name in wanted}
             yield Parsed(arrays, batch.num_rows, batch.num_rows, 0, []), Block(b"", stream, stream=stream)

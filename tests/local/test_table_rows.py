@@ -35,7 +35,7 @@ def test_other_values_are_no_tables() -> None:
 def test_blocks_have_the_columns_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_rows, "BLOCK_ROWS", 2)
     statement = parse("SELECT v, w, w.x, w.y, _source, _raw FROM t")
-    blocks = list(table_blocks(statement, {"t": TABLE, "other": TABLE}))
+    blocks = list(table_blocks(["t"], {"t": TABLE, "other": TABLE}, statement.fields_of))
     assert [parsed.rows for parsed, _ in blocks] == [2, 1]
     assert {block.stream for _, block in blocks} == {"t"}
     rows = [row for parsed, _ in blocks for row in parsed.batch.to_pylist()]

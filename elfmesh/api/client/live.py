@@ -1,16 +1,17 @@
 """Queries over results of jobs through the API of any agent (`elf query`, `Client.query`).
 
-The module owns the choice of the interval, the wait for it or for a better one, and the error if none arrives. Rows are
-transferred as Arrow, so that no number loses digits. The caller evaluates the query, not the agent.
+The module owns the choice of the interval, the wait for it or for a better one, and the error if none comes.
+Rows are transferred as Arrow, so that no number loses digits. The caller evaluates the query, not the agent.
 """
 
 from __future__ import annotations
 
-import datetime
 import http.client
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
 from elfmesh.api.client.result_interval import html_of
+from elfmesh.api.client.result_range import interval_from
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
@@ -50,7 +52,7 @@ class ResultSource(Protocol):
         ...
 
     def results(
-        self, job: str, *, start: int | None, limit: int | None = None, state: str = "final", rows: bool
+        self, job: str, *, start: int | None, limit: int | None = ..., state: str = ..., rows: bool
     ) -> Iterator[dict[str, Any]]:
         """Yield the records from `start` on, with or without their rows."""
         ...
@@ -116,10 +118,12 @@ def query(
     min_fidelity: float | None = None,
     wait_s: float = 0.0,
     tentative: bool = False,
-    at: datetime.datetime | None = None,
+    at: datetime | None = None,
+    begin: datetime | None = None,
+    end: datetime | None = None,
     source: str = "query",
 ) -> LiveAnswer:
-    """Evaluate ELF-QL over one result of each job that the text names: the newest, or that of a time.
+    """Evaluate ELF-QL over one result of each job that the text names, or over those of a time.
 
     Args:
         client: client of any agent.
@@ -131,6 +135,9 @@ def query(
         tentative: also use tentative results of open intervals.
         at: read from each job the interval that ends at this time. The rows do not depend on the agent that
             answers, or on when it does, because a closed record does not change.
+        begin: use the final results of all intervals that start at this time or later; their rows have the
+            types that fit all of them.
+        end: use those of all intervals that start before this time.
         source: name of the text in errors.
 
     Raises:
@@ -141,18 +148,28 @@ def query(
         Unreachable: no agent answers.
     """
     if at is not None and tentative:
-        raise UsageError("tentative results change: --at reads closed intervals", hint="Leave --tentative out.")
+        raise UsageError(
+            "tentative results change: --at reads closed intervals", hint="Leave --tentative out."
+        )
     statement = parse_live(text, source=source)
     deadline = time.monotonic() + wait_s
-    heads = {
-        job: _awaited(client, job, min_fidelity, deadline, tentative=tentative)
-        if at is None
-        else _of_time(client, job, at, min_fidelity, deadline)
-        for job in statement.streams
-    }
-    tables = {job: _rows(client, job, head, tentative=tentative) for job, head in heads.items()}
+    if begin is not None or end is not None:
+        if min_fidelity is not None or tentative or wait_s or at is not None:
+            raise UsageError("min_fidelity, wait, tentative and at are for one result of each job")
+        heads = {job: _between(client, job, begin, end) for job in statement.streams}
+        tables = {job: _rows_between(client, job, found) for job, found in heads.items()}
+    else:
+        heads = {
+            job: [
+                _awaited(client, job, min_fidelity, deadline, tentative=tentative)
+                if at is None
+                else _of_time(client, job, at, min_fidelity, deadline)
+            ]
+            for job in statement.streams
+        }
+        tables = {job: _rows(client, job, head, tentative=tentative) for job, (head,) in heads.items()}
     star = [name for name in next(iter(tables.values())).column_names if name not in _ADDED]
-    return LiveAnswer(evaluate(statement, tables, star), tuple(heads.values()))
+    return LiveAnswer(evaluate(statement, tables, star), tuple(itertools.chain(*heads.values())))
 
 
 _ADDED = frozenset({*HEAD.names, TIME_COLUMN})
@@ -185,24 +202,24 @@ def _below(head: dict[str, Any], job: str, min_fidelity: float | None, remedy: s
 
 
 def _of_time(
-    client: ResultSource, job: str, at: datetime.datetime, min_fidelity: float | None, deadline: float
+    client: ResultSource, job: str, at: datetime, min_fidelity: float | None, deadline: float
 ) -> dict[str, Any]:
     """Return the closed record of the interval that ends at a time."""
-    slide = datetime.timedelta(microseconds=parse_duration_us(client.describe(job)["window"]["slide"]))
+    slide = timedelta(microseconds=parse_duration_us(client.describe(job)["window"]["slide"]))
     while (head := _closed_at(client, job, at, slide)) is None:
         left = deadline - time.monotonic()
         if left <= 0:
             hint = "Wait with --wait 10s; `elf why` shows what delays it."
-            raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} is not closed", hint=hint)
+            raise RuntimeFailure(
+                f"the interval of {job} that ends at {at.isoformat()} is not closed", hint=hint
+            )
         time.sleep(min(POLL_S, left))
     if min_fidelity is not None and head["fidelity"] < min_fidelity:
         raise _below(head, job, min_fidelity, "Lower --min-fidelity, because a closed record does not change")
     return head
 
 
-def _closed_at(
-    client: ResultSource, job: str, at: datetime.datetime, slide: datetime.timedelta
-) -> dict[str, Any] | None:
+def _closed_at(client: ResultSource, job: str, at: datetime, slide: timedelta) -> dict[str, Any] | None:
     """Return the record of the interval that ends at a time; None: it is not closed.
 
     A run of intervals without records has one record, the last one's. Its other intervals have no rows.
@@ -211,24 +228,50 @@ def _closed_at(
     newest = next(client.results(job, start=held.latest, limit=1, rows=False), None)
     if newest is None:
         return None
-    behind = datetime.datetime.fromisoformat(newest["interval"]["end"]) - at
-    if behind < datetime.timedelta(0):
+    behind = datetime.fromisoformat(newest["interval"]["end"]) - at
+    if behind < timedelta(0):
         return None
     index = newest["interval"]["index"] - behind // slide
     if index < held.earliest or (held.expired is not None and index <= held.expired):
         hint = "`elf results` prints the records that are kept."
         raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} is not kept", hint=hint)
     head = next(client.results(job, start=index, limit=1, rows=False))
-    end = datetime.datetime.fromisoformat(head["interval"]["end"])
+    end = datetime.fromisoformat(head["interval"]["end"])
     ahead = head["interval"]["index"] - index
     if end - ahead * slide != at:
-        hint = f"Intervals end every {slide.total_seconds():g} s; one ends at {(end - ahead * slide).isoformat()}."
+        other = (end - ahead * slide).isoformat()
+        hint = f"Intervals end every {slide.total_seconds():g} s; one ends at {other}."
         raise RuntimeFailure(f"no interval of {job} ends at {at.isoformat()}", hint=hint)
     if head["state"] not in FINAL:
-        raise RuntimeFailure(f"the interval of {job} that ends at {at.isoformat()} was skipped: it has no rows")
-    start = datetime.datetime.fromisoformat(head["interval"]["start"]) - ahead * slide
-    interval = {"index": index, "start": start.isoformat(), "end": at.isoformat()} if ahead else head["interval"]
+        raise RuntimeFailure(
+            f"the interval of {job} that ends at {at.isoformat()} was skipped: it has no rows"
+        )
+    start = datetime.fromisoformat(head["interval"]["start"]) - ahead * slide
+    interval = (
+        {"index": index, "start": start.isoformat(), "end": at.isoformat()} if ahead else head["interval"]
+    )
     return {key: value for key, value in head.items() if key != "rows"} | {"interval": interval}
+
+
+def _between(
+    client: ResultSource, job: str, begin: datetime | None, end: datetime | None
+) -> list[dict[str, Any]]:
+    """Return the records of the intervals that start from `begin` on and before `end`, without rows."""
+    start = None if begin is None else interval_from(client, job, begin)
+    stop = None if end is None else interval_from(client, job, end)
+    found = [
+        {key: value for key, value in each.items() if key != "rows"}
+        for each in client.results(job, start=start, state="final", rows=False)
+        if stop is None or each["interval"]["index"] < stop
+    ]
+    if not found:
+        raise RuntimeFailure(f"{job} has no result of this time", hint=f"`elf results {job}` prints them.")
+    return found
+
+
+def _rows_between(client: ResultSource, job: str, heads: Sequence[dict[str, Any]]) -> pa.Table:
+    first, last = heads[0]["interval"]["index"], heads[-1]["interval"]["index"]
+    return _timed(pa.concat_tables(list(arrow_tables(client, job, first - 1, last))))
 
 
 def _newest(client: ResultSource, job: str, *, tentative: bool) -> dict[str, Any] | None:
@@ -253,9 +296,13 @@ def _rows(client: ResultSource, job: str, head: dict[str, Any], *, tentative: bo
     if tentative and table.num_rows:  # the answer contains all revisions that are kept, one after the other
         newest = max(table.column("rev").to_pylist())
         table = table.filter(pc.equal(table.column("rev"), newest))
-    if TIME_COLUMN not in table.column_names:
-        table = table.append_column(TIME_COLUMN, table.column("interval_start"))
-    return table
+    return _timed(table)
+
+
+def _timed(table: pa.Table) -> pa.Table:
+    if TIME_COLUMN in table.column_names:
+        return table
+    return table.append_column(TIME_COLUMN, table.column("interval_start"))
 
 
 def arrow_tables(

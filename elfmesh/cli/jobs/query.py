@@ -5,8 +5,8 @@ The rows are written to standard output, and the intervals from which they come 
 
 from __future__ import annotations
 
-import datetime
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_option, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
-from elfmesh.cli.jobs.result_range import parse_time
-from elfmesh.cli.jobs.stream_query import ask_streams, range_clause
+from elfmesh.cli.jobs.stream_query import ask_streams, range_clause, times_clause
+from elfmesh.cli.local.log_options import times_of
 from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
-from elfmesh.units import parse_duration_us
+from elfmesh.units import EPOCH, parse_duration_us, parse_time
 
 if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
@@ -46,6 +46,14 @@ STREAMS_WAIT_US = 10_000_000
 )
 @click.option("--history", metavar="DURATION", help="Read the streams' records of this time until now.")
 @click.option("--until", metavar="DURATION", help="Read new records of the streams as well, for this time.")
+@click.option(
+    "--from",
+    "begin",
+    metavar="T",
+    help="Read records or results of this time or later: ISO 8601, in UTC without an offset, or how long ago"
+    " it is.",
+)
+@click.option("--to", "end", metavar="T", help="Read records or results before this time. [default: now]")
 @click.option("--complete", is_flag=True, help="Exit with 1 unless all agents are in the answer.")
 @click.option(
     "--namespace",
@@ -68,6 +76,8 @@ def query_command(
     wait: str | None,
     history: str | None,
     until: str | None,
+    begin: str | None,
+    end: str | None,
     complete: bool,
     namespace: str,
     at: str | None,
@@ -86,6 +96,8 @@ def query_command(
     With --history or --until, the query reads streams on all agents that have them, and leaves no job behind:
     elf query "SELECT status, count(*) AS n FROM access GROUP BY status" --history '10 min'
 
+    With --from or --to, it reads the records of streams, or all results of jobs, of this time.
+
     Example: elf query "SELECT product, hits FROM shop.top ORDER BY hits DESC" -o parquet --output top.parquet
     """
     if (text is None) == (path is None):
@@ -97,23 +109,36 @@ def query_command(
     client = Client(api)
     wait_us = _duration("--wait", wait)
     history_us, until_us = _duration("--history", history), _duration("--until", until)
-    over_streams = history_us is not None or until_us is not None
+    times = times_of({"begin": begin, "end": end})
+    dated, lasting = begin is not None or end is not None, history_us is not None or until_us is not None
+    if dated and lasting:
+        raise UsageError("--from and --to exclude --history and --until")
+    over_streams = lasting or (dated and _reads_streams(client, text, source))
+    if dated and not over_streams and (min_fidelity is not None or tentative or wait_us or at is not None):
+        raise UsageError("--min-fidelity, --wait, --tentative and --at are for one result of each job")
     if over_streams and (min_fidelity is not None or tentative or at is not None):
-        raise UsageError("--min-fidelity, --tentative and --at are for results of jobs", hint="Use --complete.")
+        raise UsageError(
+            "--min-fidelity, --tentative and --at are for results of jobs", hint="Use --complete."
+        )
     if complete and not over_streams:
         raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
     try:
         if over_streams:
+            clause = times_clause(*times) if dated else range_clause(history_us, until_us)
             ask_streams(
-                client, text, range_clause(history_us, until_us), source=source,
+                client, text, clause, source=source,
                 wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace,
                 complete=complete, output=output, output_file=output_file,
             )  # fmt: skip
+        elif dated:
+            begin_at, end_at = map(_datetime, times)
+            answer = client.query(text, begin=begin_at, end=end_at, source=source)
+            _show_range(answer, output, output_file)
         else:
             ask_jobs(
                 client, text, output, output_file, source=source, min_fidelity=min_fidelity,
                 wait_s=(wait_us or 0) / 1e6, tentative=tentative,
-                at=None if at is None else parse_time(at, datetime.datetime.now(datetime.UTC), "--at"),
+                at=None if at is None else parse_time(at, datetime.now(UTC), "--at"),
             )  # fmt: skip
     except QueryError as error:
         raise with_caret(error, text) from None
@@ -131,7 +156,43 @@ def ask_jobs(client: Client, text: str, output: str, output_file: Path | None, *
     _show(answer, output, output_file)
 
 
+def _reads_streams(client: Client, text: str, source: str) -> bool:
+    from elfmesh.ql import job_read, parse
+
+    names = [name for name in parse(text, source=source).streams if not job_read(name)]
+    return bool(names) and not set(names).isdisjoint(stream_names(client))
+
+
+def _datetime(us: int | None) -> datetime | None:
+    return None if us is None else EPOCH + timedelta(microseconds=us)
+
+
+def _show_range(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
+    """Print the rows of many records, and one line for the records of each job."""
+    _print(answer, output, output_file)
+    if output != "table" or output_file is not None:
+        return
+    for job in dict.fromkeys(each["job"] for each in answer.of):
+        found = [each for each in answer.of if each["job"] == job]
+        first, last = found[0]["interval"], found[-1]["interval"]
+        least = min(each["completeness"] for each in found)
+        count = f"{len(found)} interval{'' if len(found) == 1 else 's'}"
+        say(f"{job}: {count}, {first['start']} .. {last['end']}, completeness at least {least:g}")
+
+
 def _show(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
+    _print(answer, output, output_file)
+    if output != "table" or output_file is not None:
+        return
+    for each in answer.of:
+        interval, agents = each["interval"], each["agents"]
+        say(
+            f"{each['job']}: interval {interval['index']}, {interval['start']} .. {interval['end']}, "
+            f"{each['state']}, {agents['in']} of {agents['expected']} agents"
+        )
+
+
+def _print(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
     if output_file is not None:
         from elfmesh.local.parquet_file import parquet_file
 
@@ -149,12 +210,6 @@ def _show(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
         return
     print_table(columns, cells, cut=True)
     sys.stdout.flush()
-    for each in answer.of:
-        interval, agents = each["interval"], each["agents"]
-        say(
-            f"{each['job']}: interval {interval['index']}, {interval['start']} .. {interval['end']}, "
-            f"{each['state']}, {agents['in']} of {agents['expected']} agents"
-        )
 
 
 def _duration(option: str, text: str | None) -> int | None:

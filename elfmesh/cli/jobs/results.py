@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import click
 
 from elfmesh.api.client.client import Client
+from elfmesh.api.client.result_range import first_of_last, interval_from
 from elfmesh.api.line_parts import OPEN_STATES, ends, place_of
 from elfmesh.cli.common import (
     api_option,
@@ -30,9 +31,9 @@ from elfmesh.cli.common import (
     text_of,
 )
 from elfmesh.cli.jobs.chart import Chart
-from elfmesh.cli.jobs.result_range import first_of_last, interval_from, parse_time
 from elfmesh.cli.jobs.results_file import write_parquet
 from elfmesh.local.row_formats import row_format
+from elfmesh.units import parse_time
 
 _NOTED = ("reason", "withdrawn", "growing")
 HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")

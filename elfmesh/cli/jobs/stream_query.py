@@ -11,7 +11,7 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, print_rows, print_table, say
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
-from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
 from elfmesh.lazy import lazy_module
 from elfmesh.text import printable, suggest
@@ -31,6 +31,12 @@ def range_clause(history_us: int | None, until_us: int | None) -> str:
     """Return HISTORY and UNTIL of the options."""
     history = "" if history_us is None else f"HISTORY '{format_duration(history_us)}' "
     return history + ("UNTIL HISTORY" if until_us is None else f"UNTIL '{format_duration(until_us)}'")
+
+
+def times_clause(begin_us: int | None, end_us: int | None) -> str:
+    """Return HISTORY and UNTIL of the records between two times; without a beginning, from 1970 on."""
+    end = "UNTIL HISTORY" if end_us is None else f"UNTIL TIMESTAMP '{iso_us(end_us)}'"
+    return f"HISTORY TIMESTAMP '{iso_us(begin_us or 0)}' {end}"
 
 
 def ask_streams(

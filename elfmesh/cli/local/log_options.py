@@ -6,6 +6,7 @@ The module owns the flags and their checks. A wrong value is a usage error that 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 from elfmesh.cli.common import Command
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.lazy import loading
+from elfmesh.units import parse_time, unix_us
 
 MEMORY_BYTES_MIN = 4_000_000
 YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
@@ -84,6 +86,13 @@ _OPTIONS = (
         metavar="N",
         help="Threads that parse; the rows do not depend on it. [default: one for each core, at most 8]",
     ),
+    click.option(
+        "--from",
+        "begin",
+        metavar="T",
+        help="Only records of this time or later: ISO 8601, in UTC without an offset, or how long ago it is.",
+    ),
+    click.option("--to", "end", metavar="T", help="Only records before this time."),
 )
 
 
@@ -103,6 +112,8 @@ def settings_of(logs: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]
     lines = {name: given[name] for name in ("multiline", "timezone", "year")}
     lines["patterns"] = dict(map(_pattern, given["patterns"]))
     with loading():
+        from elfmesh.local.time_range import TimeRange
+
         return {
             "format": (given["log_format"], lines),
             "memory_bytes": _size(given["memory"]),
@@ -110,7 +121,18 @@ def settings_of(logs: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]
             "lookups": given_lookups(given["lookups"]),
             "python": given["python"],
             "threads": given["threads"],
+            "times": TimeRange(*times_of(given)),
         }
+
+
+def times_of(given: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return --from and --to as microseconds since 1970. Raises UsageError if one of them is no time."""
+    now = datetime.datetime.now(datetime.UTC)
+    begin, end = given["begin"], given["end"]
+    return (
+        None if begin is None else unix_us(parse_time(begin, now, "--from")),
+        None if end is None else unix_us(parse_time(end, now, "--to")),
+    )
 
 
 @contextlib.contextmanager

@@ -72,6 +72,8 @@ def run_command(
     LOG files can be plain, gzip or zstd; - reads standard input. Every name after FROM refers to these files
     unless --stream assigns files to names. The last interval ends with the input. No record is late.
 
+    With --from and --to, the rows are those of the records of this time alone.
+
     With --live, a window is printed as soon as an event time is later than its end by LATENESS, and again if
     a record arrives for it. Its state in -o json is TENTATIVE, and FINAL at the end of the input.
     Example: tail -f access.log | elf run "SELECT status, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL

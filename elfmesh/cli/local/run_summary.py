@@ -19,7 +19,7 @@ def refuse_unused(job: LogRun) -> None:
     """Raise DataError if there are records and all of them are parse errors."""
     from elfmesh.cli import entry as cli
 
-    if job.stats.records and job.stats.parse_errors == job.stats.records:
+    if job.stats.records and job.stats.parse_errors == job.stats.records and not job.stats.outside:
         summarise(job, cli.verbosity)
         hint = "Specify another --format or time column; -v shows the detected formats."
         raise DataError("no record could be used, so there is no result", hint=hint)
@@ -31,7 +31,8 @@ def summarise(job: LogRun, verbosity: int, *, live: bool = False) -> None:
     errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
     troubled = errors or stats.unseen or stats.untaken or stats.doubts or stats.gaps or live
     if verbosity >= 0 and not stats.records:
-        click.echo("elf: the logs are empty", err=True)
+        empty = "no record is in the range of times" if stats.outside else "the logs are empty"
+        click.echo(f"elf: {empty}", err=True)
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     late = job.live.late if live else None
@@ -43,6 +44,8 @@ def summary(stats: RunStats, late: int | None = None, *, verbose: bool) -> Itera
     """Return lines about what was read and what was wrong with it; `late` is the count of a live run."""
     counts = [_plural(stats.records, "record"), _plural(stats.parse_errors, "parse error")]
     counts += [f"{stats.filtered} filtered"]
+    if stats.outside:
+        counts.append(f"{stats.outside} outside of the range of times")
     if late is not None:
         counts.append(f"{late} late")
     if stats.function_errors:

@@ -59,7 +59,8 @@ class JobPlan:
         stable: columns of early rows that do not change later.
         growing: columns of early rows that are lower bounds.
         history_us: how long before its submission the job begins; None: as its streams are configured.
-        until_us: how long after its submission the job ends; None: never.
+        until_us: how long after its submission the job ends; 0: with the records of now; None: never.
+        dated: whether `history_us`, and `until_us` unless it is 0, are times since 1970.
         ordered: whether it is an ordered topic, whose master puts the posts of its stream in order.
         standby_s: time between the deltas that a member ships to its standby; None: it has none.
         paths: number of sites; 0: one tree reduces the contributions of all members.
@@ -88,6 +89,7 @@ class JobPlan:
     growing: tuple[str, ...] = ()
     history_us: int | None = None
     until_us: int | None = None
+    dated: bool = False
     ordered: bool = False
     standby_s: float | None = None
     paths: int = 0
@@ -210,6 +212,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         growing=ql.growing_columns(statement) if job.early_us is not None else (),
         history_us=job.history_us,
         until_us=job.until_us,
+        dated=job.dated,
         ordered=job.delivery is TopicDelivery.ORDERED,
         standby_s=None if job.standby_us is None else job.standby_us / MICROS,
         paths=job.paths,

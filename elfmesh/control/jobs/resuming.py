@@ -45,12 +45,15 @@ def within_range(manifest: Manifest, wall_us: int, *, leased: bool) -> tuple[Man
     if leased and plan.until_us is None:
         raise QueryError("a query of a client needs an end", hint="Write UNTIL HISTORY or UNTIL '10 min'.")
     if plan.history_us is not None:
-        since_us = max(0, wall_us - plan.history_us)
+        since_us = plan.history_us if plan.dated else max(0, wall_us - plan.history_us)
         is_one = plan.slide_us == ql.ONE_INTERVAL_US
-        first = since_us // plan.slide_us if plan.history_us or is_one else plan.first_after(wall_us)
+        is_past = is_one or plan.dated or plan.history_us > 0
+        first = since_us // plan.slide_us if is_past else plan.first_after(wall_us)
         if not is_one:
             since_us = plan.window(first)[0]
-    until_us = None if plan.until_us is None else wall_us + plan.until_us
+    until_us = plan.until_us
+    if until_us is not None and not (plan.dated and until_us):
+        until_us += wall_us
     resumed = plan.history_us is not None
     changed = replace(manifest, since_us=since_us, until_us=until_us, resumed=resumed, leased=leased)
     return changed, first

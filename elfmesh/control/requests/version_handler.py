@@ -48,9 +48,9 @@ def runs_already(message: Submit, master: Master | None) -> str:
     return f"{master.term.manifest.qualified} runs: end it first, or restore the savepoint under another name"
 
 
-def _range(manifest: Manifest) -> tuple[int | None, int | None]:
+def _range(manifest: Manifest) -> tuple[int | None, int | None, bool]:
     plan = read_plan(manifest.text)
-    return plan.history_us, plan.until_us
+    return plan.history_us, plan.until_us, plan.dated
 
 
 def changes(message: Submit | Ask) -> bool:

@@ -61,7 +61,7 @@ def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
     if window is not None and window.is_session:
         start = next((each.start for each in tokens if "SESSION" in each.text.upper()), at)
         raise _refused(origin, start, "a later record may join two sessions", "Write TUMBLE or HOP.")
-    if not _is_union_all(statement.relation):
+    if statement.relation is not None and not _is_union_all(statement.relation):
         over = next((each.start for each in tokens if each.token_type == TokenType.OVER), at)
         _refuse_relation(origin, statement.relation, over)
     if any(RESULT in stream for stream in statement.streams):
@@ -114,10 +114,10 @@ def early_parts(statement: Statement) -> tuple[Statement, ...]:
     return statement.parts or (statement,)
 
 
-def _is_union_all(relation: Relation | None) -> bool:
+def _is_union_all(relation: Relation) -> bool:
     """Return whether the root passes the rows of each part once, as they are."""
     if not isinstance(relation, Derived):
-        return isinstance(relation, StatementPart | None)
+        return isinstance(relation, StatementPart)
     plan, source = relation.statement.plan, relation.source
     if not isinstance(source, Union) or not all(isinstance(each, StatementPart) for each in source.sources):
         return False

@@ -82,11 +82,11 @@ class JobClause:
     """CREATE JOB and its options; times in microseconds.
 
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
-    contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now;
-    0: with the records that exist now; None: never. `delivery` is that of a topic; None: a job. `standby_us`
-    is the LAG of STANDBY; None: open windows have no standbys. `paths` is the number of sites, 0: the job has
-    one tree for all members. `across` is the label that forms groups of members; "": the outermost label that
-    tells members apart.
+    contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now; 0:
+    with the records that exist now; None: never. If `dated`, both are times since 1970. `delivery` is that of
+    a topic; None: a job. `standby_us` is the LAG of STANDBY; None: open windows have no standbys. `paths` is
+    the number of sites, 0: the job has one tree for all members. `across` is the label that forms groups of
+    members; "": the outermost label that tells members apart.
     """
 
     namespace: str
@@ -103,6 +103,7 @@ class JobClause:
     early_us: int | None = None
     history_us: int | None = None
     until_us: int | None = None
+    dated: bool = False
     delivery: TopicDelivery | None = None
     standby_us: int | None = None
     paths: int = 0

@@ -27,7 +27,7 @@ from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
 from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
-from elfmesh.ql.plan.history import HISTORY, UNTIL, add_to_range, begins_range, check_end
+from elfmesh.ql.plan.history import HISTORY, TIMESTAMP, UNTIL, JobRange, begins_range, time_of
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing, sealed_as_calls
 from elfmesh.ql.plan.statement import ACROSS, BESIDE, DOMAINS, KEEP, SEALED, JobClause, job_clause
@@ -88,8 +88,8 @@ class Cutter(TokenReader):
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         super().__init__(source, normalised(source, tokens))
-        self._every_at = self._early_at = self._standby_at = self._history_at = self._source_end = 0
-        self._range: dict[str, int] = {}
+        self._every_at = self._early_at = self._standby_at = self._source_end = 0
+        self._range = JobRange(source)
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
@@ -104,15 +104,14 @@ class Cutter(TokenReader):
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
         if self._range and job is None:
-            hint = (
-                "Write `elf query \"SELECT ...\" --history '10 min'`, or CREATE JOB name AS before the query."
-            )
-            raise self._source.error("HISTORY and UNTIL are for jobs", self._history_at, hint)
+            hint = "Write `elf query \"SELECT ...\" --history '10 min'`, or CREATE JOB name AS SELECT ..."
+            raise self._source.error("HISTORY and UNTIL are for jobs", self._range.at, hint)
         if job is not None:
-            job = replace(job, history_us=self._range.get(HISTORY), until_us=self._range.get(UNTIL))
+            times = self._range
+            job = replace(job, history_us=times.begin_us, until_us=times.end_us, dated=times.dated)
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
         return Cut(
-            marked, job, job_at, self._every_at, self._early_at, self._standby_at, self._history_at,
+            marked, job, job_at, self._every_at, self._early_at, self._standby_at, self._range.at,
             self._source_end, labels, beside, self._functions,
         )  # fmt: skip
 
@@ -307,17 +306,17 @@ class Cutter(TokenReader):
     def _read_range(self) -> None:
         """Read HISTORY and UNTIL, which hold for all inputs of the job."""
         while begins_range(self._tokens, self._at):
-            word, at, value = self._word(), self._tokens[self._at].start, 0
-            self._history_at = self._history_at or at
+            word, at, after = self._word(), self._tokens[self._at].start, self._word(1)
             self._at += 1
-            if word == UNTIL and self._word() == HISTORY:
-                self._at += 1
+            if after in (TIMESTAMP, HISTORY):
+                value = 0 if after == HISTORY else time_of(self._source, self._tokens, self._at + 1, word)
+                self._at += 1 if after == HISTORY else 2
             else:
                 value = self._duration(word)
-                if word == UNTIL and not value:
-                    raise self._source.error("UNTIL must be greater than zero", at, "Write UNTIL '10 min'.")
-            add_to_range(self._source, self._range, word, value, at)
-        check_end(self._source, self._range, self._history_at)
+            if word == UNTIL and not value and after != HISTORY:
+                raise self._source.error("UNTIL must be greater than zero", at, "Write UNTIL '10 min'.")
+            self._range.add(word, value, at, dated=after == TIMESTAMP)
+        self._range.check()
 
     def _stream(self) -> int:
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
@@ -370,31 +369,3 @@ class Cutter(TokenReader):
                 f"{word} is an option of a job, not of a query",
                 f"Write CREATE JOB name {word} ... AS SELECT ...",
             )
-
-    def _labels(self) -> tuple[tuple[str, str], ...]:
-        hint = "Write ON (role = 'web', zone = 'eu-1')."
-        if self._word() != "(":
-            raise self._error(f"ON takes labels in parentheses, not `{self._shown()}`", hint)
-        labels: dict[str, str] = {}
-        while True:
-            self._at += 1
-            key = self._identifier("the name of a label")
-            if self._word() != "=":
-                raise self._error(f"expected `=` after the label {key}, found `{self._shown()}`", hint)
-            self._at += 1
-            token = self._tokens[self._at] if self._at < len(self._tokens) else None
-            if token is None or token.token_type != TokenType.STRING:
-                raise self._error(f"the value of a label is a 'string', not `{self._shown()}`", hint)
-            if labels.get(key, token.text) != token.text:
-                raise self._error(
-                    f"no agent has two values of the label {key}",
-                    "Remove one of them, or use another label.",
-                )
-            labels[key] = token.text
-            self._at += 1
-            if self._word() not in (",", "AND"):
-                break
-        if self._word() != ")":
-            raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
-        self._at += 1
-        return tuple(labels.items())

@@ -244,3 +244,31 @@ class TokenReader:
             raise self._error(error.message, hint) from None
         self._at += 2 if plain else 1
         return value
+
+    def _labels(self) -> tuple[tuple[str, str], ...]:
+        hint = "Write ON (role = 'web', zone = 'eu-1')."
+        if self._word() != "(":
+            raise self._error(f"ON takes labels in parentheses, not `{self._shown()}`", hint)
+        labels: dict[str, str] = {}
+        while True:
+            self._at += 1
+            key = self._identifier("the name of a label")
+            if self._word() != "=":
+                raise self._error(f"expected `=` after the label {key}, found `{self._shown()}`", hint)
+            self._at += 1
+            token = self._tokens[self._at] if self._at < len(self._tokens) else None
+            if token is None or token.token_type != TokenType.STRING:
+                raise self._error(f"the value of a label is a 'string', not `{self._shown()}`", hint)
+            if labels.get(key, token.text) != token.text:
+                raise self._error(
+                    f"no agent has two values of the label {key}",
+                    "Remove one of them, or use another label.",
+                )
+            labels[key] = token.text
+            self._at += 1
+            if self._word() not in (",", "AND"):
+                break
+        if self._word() != ")":
+            raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
+        self._at += 1
+        return tuple(labels.items())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ from elfmesh.api.client.client import connect
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import QueryError, RuntimeFailure, UsageError
 from tests.cli.remote import elf
-from tests.control.fakes import FakeBackend, served, table
+from tests.control.fakes import FakeBackend, recorded, served, table
 
 
 class Backend(FakeBackend):
@@ -35,6 +35,8 @@ class Backend(FakeBackend):
                 return await super().request(verb, body, timeout_s)
             finally:
                 self.records = every
+        if verb == "describe":
+            return Reply(0, 200, {**recorded("describe"), "window": {"size": "10 s", "slide": "10 s"}})
         return await super().request(verb, body, timeout_s)
 
 
@@ -68,6 +70,32 @@ def test_the_newest_final_result_is_asked(api: str) -> None:
 
 def test_star_means_the_columns_of_the_job(api: str) -> None:
     assert rows(api, "SELECT * FROM shop.top ORDER BY hits LIMIT 1") == [{"product": "pear", "hits": 2}]
+
+
+def at(index: float) -> datetime:
+    """The start of an interval: `FakeBackend` publishes intervals of ten seconds."""
+    return datetime.fromtimestamp(10 * index, UTC)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "first", "last"),
+    [(at(3), at(6), 3, 5), (at(2.5), at(5.5), 3, 5), (at(27), None, 27, 29), (None, at(1), 0, 0)],
+)
+def test_a_range_of_time_has_all_its_results(
+    api: str, backend: Backend, begin: datetime | None, end: datetime | None, first: int, last: int
+) -> None:
+    text = "SELECT interval_index AS i, hits FROM shop.top WHERE product = 'apple' ORDER BY i"
+    found = rows(api, text, begin=begin, end=end)
+    assert found == [{"i": index, "hits": index} for index in range(first, last + 1)]
+    heads = connect(api).query(text, begin=begin, end=end).of
+    assert [head["interval"]["index"] for head in heads] == list(range(first, last + 1))
+
+
+def test_a_range_without_a_result_is_an_error(api: str) -> None:
+    with pytest.raises(RuntimeFailure, match="shop/top has no result of this time"):
+        rows(api, "SELECT hits FROM shop.top", begin=at(40))
+    with pytest.raises(UsageError, match="are for one result of each job"):
+        rows(api, "SELECT hits FROM shop.top", begin=at(4), min_fidelity=1.0)
 
 
 def test_columns_and_types_are_those_of_the_newest_result_not_of_all_versions(

@@ -30,6 +30,20 @@ def test_output_of_the_command(api: str) -> None:
     assert "shop/top: interval 29" in ran.stderr
 
 
+def test_a_range_of_time(api: str) -> None:
+    text = "SELECT max(hits) AS most, count(*) AS n FROM shop.top"
+    times = ("--from", "1970-01-01T00:00:20", "--to", "1970-01-01T00:00:50")
+    ran = elf("query", text, *times, "--api", api, "-o", "csv")
+    assert (ran.exit_code, ran.stdout) == (0, "most,n\n7,9\n")
+    noted = elf("query", text, *times, "--api", api).stderr
+    assert (
+        "shop/top: 3 intervals, 1970-01-01T00:00:20Z .. 1970-01-01T00:00:50Z, completeness at least 1"
+        in noted
+    )
+    ran = elf("query", text, *times, "--wait", "1 s", "--api", api)
+    assert (ran.exit_code, "are for one result of each job" in ran.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("text", "reported"),
     [

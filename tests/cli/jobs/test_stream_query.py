@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.api.client.stream_query import QueryProgress
-from elfmesh.cli.jobs.stream_query import _progress_text, range_clause
+from elfmesh.cli.jobs.stream_query import _progress_text, range_clause, times_clause
+from elfmesh.ql import parse
 from tests.api.client.test_live import api, backend
 from tests.cli.remote import elf
 
@@ -24,6 +25,25 @@ HOUR = 3_600_000_000
 )
 def test_the_options_are_clauses(history_us: int | None, until_us: int | None, clause: str) -> None:
     assert range_clause(history_us, until_us) == clause
+
+
+@pytest.mark.parametrize(
+    ("begin_us", "end_us", "clause"),
+    [
+        (
+            HOUR,
+            2 * HOUR + 1,
+            "HISTORY TIMESTAMP '1970-01-01T01:00:00Z' UNTIL TIMESTAMP '1970-01-01T02:00:00.000001Z'",
+        ),
+        (HOUR, None, "HISTORY TIMESTAMP '1970-01-01T01:00:00Z' UNTIL HISTORY"),
+        (None, HOUR, "HISTORY TIMESTAMP '1970-01-01T00:00:00Z' UNTIL TIMESTAMP '1970-01-01T01:00:00Z'"),
+    ],
+)
+def test_times_are_clauses(begin_us: int | None, end_us: int | None, clause: str) -> None:
+    assert times_clause(begin_us, end_us) == clause
+    job = parse(f"CREATE JOB a.b AS SELECT count(*) AS n FROM s {clause}").job
+    assert job is not None
+    assert (job.history_us, job.until_us, job.dated) == (begin_us or 0, end_us or 0, True)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +68,8 @@ def test_the_progress_names_some_agents(waits_for: tuple[str, ...], text: str) -
         (("--history", "1 h", "--at", "2026-11-27T12:00"), 2, "are for results of jobs"),
         (("--history", "1 h", "--min-fidelity", "1"), 2, "are for results of jobs"),
         (("--history", "9999999 d"), 65, "HISTORY takes at most 20000 d"),
+        (("--from", "soon"), 2, "--from: 'soon' is not a time"),
+        (("--from", "1 h", "--history", "1 h"), 2, "--from and --to exclude --history and --until"),
         (("--complete",), 2, "--complete is for queries over streams"),
     ],
 )

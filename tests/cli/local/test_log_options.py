@@ -10,6 +10,7 @@ import pytest
 
 from elfmesh.cli.local.log_options import all_paths, log_options, log_paths, settings_of
 from elfmesh.errors import ElfError, RuntimeFailure, UsageError
+from elfmesh.local.time_range import TimeRange
 
 
 def given(*arguments: str) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def test_defaults_are_those_of_a_run() -> None:
         "streams": {},
         "python": False,
         "threads": None,
+        "times": TimeRange(),
     }
 
 
@@ -46,6 +48,9 @@ def test_defaults_are_those_of_a_run() -> None:
         (("--stream", "a"), "--stream"),
         (("--stream", "a=x.log"), "--stream and LOG exclude each other"),
         (("--lookup", "a=x,other=1"), "--lookup: "),
+        (("--from", "yesterday"), "--from: 'yesterday' is not a time"),
+        (("--to", "noon"), "--to: 'noon' is not a time"),
+        (("--from", "now", "--to", "1 h"), "the range of times ends before it begins"),
     ],
 )
 def test_a_wrong_value_names_its_option(arguments: tuple[str, ...], reported: str) -> None:

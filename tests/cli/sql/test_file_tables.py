@@ -12,7 +12,7 @@ from elfmesh.errors import DataError, UsageError
 
 GIVEN: dict[str, Any] = {
     "log_format": "auto", "multiline": "", "timezone": "UTC", "year": None, "patterns": (), "memory": "16 MB",
-    "streams": (), "lookups": (), "python": False, "threads": 1,
+    "streams": (), "lookups": (), "python": False, "threads": 1, "begin": None, "end": None,
 }  # fmt: skip
 
 

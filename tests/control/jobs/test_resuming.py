@@ -30,6 +30,13 @@ def manifest(clauses: str, window: str = "EVERY '1 min'") -> Manifest:
         ("HISTORY '0 s'", 1_000_001, 1_000_001 * MINUTE, None),
         ("HISTORY '10 min' UNTIL HISTORY", 999_990, 999_990 * MINUTE, NOW),
         ("UNTIL '1 min'", FIRST, None, NOW + MINUTE),
+        (
+            "HISTORY TIMESTAMP '1970-01-01 00:02:30' UNTIL TIMESTAMP '1970-01-01 00:09'",
+            2,
+            2 * MINUTE,
+            9 * MINUTE,
+        ),
+        ("HISTORY TIMESTAMP '1970-01-01' UNTIL HISTORY", 0, 0, NOW),
     ],
 )
 def test_the_first_interval_contains_the_time(

@@ -110,6 +110,18 @@ def test_history_begins_at_the_stated_time(fleet: Fleet) -> None:
     assert nothing["rows"] == [{"n": 0}]
 
 
+def test_a_query_between_two_times_has_the_rows_of_run(fleet: Fleet) -> None:
+    times = sorted(each["ts"] for each in records(fleet))
+    between = ("--from", times[len(times) // 4], "--to", times[len(times) // 2])
+    (answer,), noted = ask(fleet[0], COUNT, *between, "--complete")
+    paths = [fleet.log(number) for number in range(3)]
+    done = elf("run", COUNT, *paths, "--format", "json", "-o", "json", *between)
+    assert answer["rows"] == json.loads(done.stdout)["rows"] != []
+    assert "completeness 1: 3 of 3 agents" in noted
+    inside = [each for each in times if between[1] <= each < between[3]]
+    assert sum(row["n"] for row in answer["rows"]) == len(inside)
+
+
 def test_a_dead_agent_is_named_and_the_answer_is_not_complete(fleet: Fleet) -> None:
     fleet[2].kill()
     (answer,), noted = ask(fleet[0], COUNT, "--history", "1 h", "--wait", "2 s", "--complete", code=1)

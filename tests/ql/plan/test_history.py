@@ -1,4 +1,7 @@
-"""Where HISTORY and UNTIL begin in a text. `tests/ql/text/test_clauses.py` has their refusals."""
+"""Where HISTORY and UNTIL begin in a text, before a duration or a time.
+
+`tests/ql/text/test_clauses.py` has their refusals.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from elfmesh.ql.plan.history import begins_range
         ("UNTIL INTERVAL 5 SECONDS", True),
         ("UNTIL HISTORY", True),
         ("HISTORY -1 h", True),
+        ("UNTIL TIMESTAMP '2026-11-27'", True),
         ("HISTORY WHERE a = 1", False),
         ("history", False),
         ("until.history = 1", False),

@@ -153,6 +153,15 @@ test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
     (JOB + "UNTIL HISTORY GROUP BY k", 1, 62, "needs HISTORY", "HISTORY '1 h' UNTIL HISTORY"),
     (JOB + "HISTORY '0 s' UNTIL HISTORY GROUP BY k", 1, 62, "needs HISTORY", ""),
     (JOB + "HISTORY '1 h' HISTORY '2 h' GROUP BY k", 1, 76, "HISTORY is given twice", ""),
+    (JOB + "HISTORY TIMESTAMP 'noon' GROUP BY k", 1, 80, "takes a time, not `noon`", "TIMESTAMP '2026-"),
+    (JOB + "HISTORY TIMESTAMP '1969-12-31' GROUP BY k", 1, 80, "from 1970 to 2100", ""),
+    (JOB + "UNTIL TIMESTAMP '2200-01-01' GROUP BY k", 1, 78, "from 1970 to 2100", ""),
+    (JOB + "HISTORY TIMESTAMP", 1, 70, "takes a time, not `TIMESTAMP`", ""),
+    (JOB + "HISTORY '1 h' UNTIL TIMESTAMP '2026-01-01' GROUP BY k", 1, 76, "both times or", "as '1 h'"),
+    (
+        JOB + "HISTORY TIMESTAMP '2026-01-01' UNTIL TIMESTAMP '2026-01-01' GROUP BY k",
+        1, 62, "ends before it begins", "",
+    ),
     ("SELECT count(*) AS n FROM s HISTORY '1 h'", 1, 29, "are for jobs", "elf query"),
     (
         "CREATE JOB j AS SELECT k, count(*) n FROM s HISTORY '1 h' GROUP BY k, SESSION(ts, INTERVAL 1 DAY)",
@@ -170,6 +179,13 @@ test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
         ("x HISTORY 5 min UNTIL INTERVAL 10 SECONDS", 300_000_000, 10_000_000),
         ("UNTIL '1 s'", None, 1_000_000),
         ("HISTORY '0 s'", 0, None),
+        ("HISTORY TIMESTAMP '1970-01-01' UNTIL HISTORY", 0, 0),
+        (
+            "HISTORY TIMESTAMP '1970-01-01T01:00:01+01:00' UNTIL TIMESTAMP '1970-01-02'",
+            1_000_000,
+            86_400_000_000,
+        ),
+        ("UNTIL TIMESTAMP '1970-01-01 00:00:02'", None, 2_000_000),
         ("history", None, None),
         ("until WHERE until.history = 1", None, None),
         ("HISTORY '1 h', t HISTORY '1 h'", 3_600_000_000, None),
@@ -179,6 +195,7 @@ def test_history_and_until_of_a_job(clauses: str, history_us: int | None, until_
     job = parse(f"CREATE JOB j EVERY '5 s' AS SELECT count(*) AS n FROM s {clauses}").job
     assert job is not None
     assert (job.history_us, job.until_us) == (history_us, until_us)
+    assert job.dated is ("TIMESTAMP" in clauses)
 
 
 def test_a_job_with_an_end_and_without_a_window_has_one_interval() -> None:

@@ -1,4 +1,4 @@
-"""Which intervals `elf results` prints: converts --last, --since and --until to numbers of intervals.
+"""Which intervals a range of results has: converts counts and times to numbers of intervals.
 
 The intervals of a job are numbered without gaps, and each is as long as the slide of the window. A time is
 therefore converted from one record. Records without rows are read, never the rows.
@@ -7,10 +7,13 @@ therefore converted from one record. Records without rows are read, never the ro
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
-from elfmesh.api.client.client import Client
-from elfmesh.errors import ConfigError, UsageError
 from elfmesh.units import parse_duration_us
+
+if TYPE_CHECKING:
+    from elfmesh.api.client.client import Client
+    from elfmesh.api.client.live import ResultSource
 
 GROWTH = 4
 """Factor from one attempt to the next. A run of empty intervals is one record, so that the first attempt may
@@ -33,7 +36,7 @@ def first_of_last(client: Client, job: str, count: int) -> int | None:
     return None
 
 
-def interval_from(client: Client, job: str, time: datetime.datetime) -> int | None:
+def interval_from(client: ResultSource, job: str, time: datetime.datetime) -> int | None:
     """Return the number of the first interval that starts at `time` or later; None if there is no record."""
     latest = client.offsets(job)["latest"]
     for record in client.results(job, start=latest, limit=1, rows=False):
@@ -42,20 +45,3 @@ def interval_from(client: Client, job: str, time: datetime.datetime) -> int | No
         slide = datetime.timedelta(microseconds=parse_duration_us(client.describe(job)["window"]["slide"]))
         return int(interval["index"]) - (start - time) // slide
     return None
-
-
-def parse_time(text: str, now: datetime.datetime, where: str) -> datetime.datetime:
-    """Return a time: ISO 8601, in UTC unless it names an offset, or a duration before `now`.
-
-    Raises:
-        UsageError: neither of both.
-    """
-    try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            return now - datetime.timedelta(microseconds=parse_duration_us(text))
-        except (ConfigError, OverflowError):
-            hint = 'Write a time ("2026-11-27T12:00") or how long ago it is ("10 min").'
-            raise UsageError(f"{text!r} is not a time", where=where, hint=hint) from None
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)

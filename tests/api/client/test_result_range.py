@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 
 import pytest
 
-from elfmesh.cli.jobs.result_range import parse_time
 from elfmesh.control.protocol.events import Reply
-from elfmesh.errors import UsageError
 from tests.cli.remote import api, backend, elf
 from tests.control.fakes import FakeBackend, recorded, table
 
 __all__ = ["api", "backend"]
 
-NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
 OTHER_ZONE = "1970-01-01T01:00:21+01:00"
 
 
@@ -81,11 +77,3 @@ def test_options_that_cannot_be_used(api: str, options: tuple[str, ...], error: 
     ran = elf("results", "shop/top", *options, "--api", api)
     assert ran.exit_code != 0
     assert error in ran.stderr
-
-
-def test_a_duration_is_that_long_ago_and_a_time_without_an_offset_is_utc() -> None:
-    assert parse_time("10 min", NOW, "--since") == NOW - datetime.timedelta(minutes=10)
-    assert parse_time("2026-11-27T12:00", NOW, "--since") == NOW
-    assert parse_time("2026-11-27T13:00+01:00", NOW, "--since") == NOW
-    with pytest.raises(UsageError):
-        parse_time("50000 years", NOW, "--since")
