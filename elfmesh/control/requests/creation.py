@@ -5,11 +5,13 @@ that keeps the numbering is `version_handler`'s; where a new job lives is `place
 
 Invariants: one request about a job is under way at a time, and those that arrive meanwhile are taken again
 when it is through; a request begins a job only if the last job of that name is the one whose end its client
-has seen (D-16), which the control register compares.
+has seen (D-16), which the control register compares. A copy of a request that only looks gets the same answer
+for some seconds, because another search would delay the request that names this answer.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -45,6 +47,10 @@ RESET_S = 1.0
 LEAD_AGAIN_S = 1.0
 """When a job is sought again that this agent should lead and does not lead yet."""
 
+ANSWERED_S = 5.0
+ANSWERED_MAX = 256
+"""For how long, and of how many requests that look, the answer is kept."""
+
 
 class Creation:
     """Begins jobs at this agent.
@@ -66,6 +72,15 @@ class Creation:
     ) -> None:
         self._context, self._leadership, self._busy = context, leadership, busy
         self._pass_on, self._again = pass_on, again
+        self._answered: OrderedDict[tuple[bytes, int], tuple[Seen, float]] = OrderedDict()
+
+    def answers_again(self, message: Submit) -> bool:
+        """Answer a copy of a request that has looked a moment ago; return whether it was one."""
+        seen, at = self._answered.get((message.origin.id, message.token), (None, 0.0))
+        if seen is None or message.seen != LOOK or self._context.now - at >= ANSWERED_S:
+            return False
+        answer_seen(self._context, message, seen)
+        return True
 
     def create(self, message: Submit) -> None:
         """A job that is not led here shall begin."""
@@ -111,7 +126,11 @@ class Creation:
         leader = None if found is None or found.deleted else found.master
         if message.seen == LOOK and leader is None and not lost.open:
             over = "" if found is None else found.incarnation
-            answer_seen(self._context, message, Seen(message.manifest.job_id, over))
+            seen = Seen(message.manifest.job_id, over)
+            self._answered[message.origin.id, message.token] = seen, self._context.now
+            if len(self._answered) > ANSWERED_MAX:
+                self._answered.popitem(last=False)
+            answer_seen(self._context, message, seen)
             return
         if leader is None or message.hops >= HOPS_MAX:
             refuse(self._context, message.origin, message.token, UNAVAILABLE, lost.reason)

@@ -113,7 +113,8 @@ class RequestHandler:
         else:
             leader = self.leadership.leader(job)
             if leader is None or leader.id == self.context.me.id:
-                self._placement.submitted(message)
+                if not self._creation.answers_again(message):
+                    self._placement.submitted(message)
             elif message.hops < HOPS_MAX:
                 self._pass_to(leader, message)
             else:

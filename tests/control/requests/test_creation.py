@@ -20,7 +20,13 @@ from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Answered, Submit
 from elfmesh.control.register.outcome import Lost
-from elfmesh.control.requests.creation import LEAD_AGAIN_S, RESET_S, Creation
+from elfmesh.control.requests.creation import (
+    ANSWERED_MAX,
+    ANSWERED_S,
+    LEAD_AGAIN_S,
+    RESET_S,
+    Creation,
+)
 from elfmesh.control.requests.precondition import LOOK, Seen
 from elfmesh.machine import Contact, Send
 from tests.control.contexts import new_context
@@ -126,9 +132,37 @@ def test_a_client_that_looks_learns_what_was_over_last_and_begins_nothing() -> N
 
 def test_a_look_that_the_register_has_not_answered_is_refused() -> None:
     rig = Rig()
-    rig.submit(seen=LOOK)
+    look = rig.submit(seen=LOOK)
     rig.then(lost(is_open=True))
     assert rig.answer()[0] == UNAVAILABLE
+    assert not rig.creation.answers_again(look)
+
+
+def test_a_copy_of_a_look_gets_the_same_answer_for_some_seconds() -> None:
+    rig = Rig()
+    look = rig.submit(seen=LOOK)
+    assert not rig.creation.answers_again(look)
+    rig.then(lost(replace(VALUE, deleted=True, incarnation="h")))
+    first = rig.answer()
+    assert rig.creation.answers_again(look)
+    assert rig.answer() == first
+    for another in (replace(look, token=10), replace(look, origin=B), replace(look, seen=tag("h"))):
+        assert not rig.creation.answers_again(another)
+    run(rig.context, ANSWERED_S)
+    assert not rig.creation.answers_again(look), "a later look may find another job"
+
+
+def test_the_answers_of_many_looks_are_bounded() -> None:
+    rig = Rig()
+    looks = []
+    for token in range(ANSWERED_MAX + 1):
+        looks.append(rig.submit(seen=LOOK, token=token))
+        rig.then(lost())
+    assert [rig.creation.answers_again(look) for look in (looks[0], looks[1], looks[-1])] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("fields", [{"seen": tag(job=b"o" * 20)}, {"seen": tag("h"), "update": True}])

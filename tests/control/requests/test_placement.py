@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from elfmesh import ids
-from elfmesh.control.protocol.messages import Answered, Submit, unpack
+from elfmesh.control.answers import AGAIN
+from elfmesh.control.protocol.messages import Answered, Ask, Submit, unpack
+from elfmesh.control.requests.placement import VERB
 from elfmesh.machine import Effect
 from elfmesh.overlay.events import Route, RouteDelivered
 from tests.control.clicks import BASE, SLIDE, fill
@@ -88,6 +90,36 @@ def test_while_the_other_placement_is_silent_no_job_begins() -> None:
     assert not any("shop/top" in agent.masters for agent in world.living)
     world.lost = lambda source, target, message: False
     assert world.apply(asked).body["state"] == "new"
+
+
+class Searched(World):
+    """Counts the searches for the place of a new job."""
+
+    searches = 0
+
+    def _carry_out(self, agent: Agent, effect: Effect) -> None:
+        if isinstance(effect, Route):
+            asked = unpack(effect.body)
+            self.searches += isinstance(asked, Ask) and asked.verb == VERB
+        super()._carry_out(agent, effect)
+
+
+def test_a_repeated_look_whose_answer_was_lost_is_answered_without_a_second_search() -> None:
+    """With slow disks a search takes seconds, and the request that names the answer would wait for it."""
+    world = Searched(AGENTS)
+    home, other = (world.closest(candidate)[0] for candidate in ids.job_placements("shop/top", "local"))
+    client = next(agent for agent in world.living if agent not in (home, other))
+    answers: list[Answered] = []
+
+    def loses_the_first_answer(source: object, target: object, message: object) -> bool:
+        if isinstance(message, Answered) and message.status == AGAIN:
+            answers.append(message)
+        return len(answers) == 1 and message is answers[0]
+
+    world.lost = loses_the_first_answer
+    assert world.apply(client).body["state"] == "new"
+    assert len(answers) == 2
+    assert world.searches == 2, "one for the look, one for the request that names its answer"
 
 
 class Delaying(World):
