@@ -268,7 +268,7 @@ class _Search:
         return f"cannot have happened: {first}; at {self._best_state}; behind {before}"
 
 
-JOB = re.compile(r"(?is)\s*CREATE\s+JOB\s+(\w+)\.(\w+)")
+JOB = re.compile(r"(?is)\s*CREATE\s+(?:JOB|TOPIC)\s+(\w+)\.(\w+)")
 
 
 def named(text: str) -> str:

@@ -170,6 +170,22 @@ def of_no_seal(out: Outcome) -> None:
         swap_final(out, index, start_us=index * 1_000_000, end_us=(index + 1) * 1_000_000)
 
 
+def posts_out_of_order(out: Outcome) -> None:
+    """The rows of a SEQUENCED topic, in another order."""
+    out.truths[KEY] = replace(out.truths[KEY], job=replace(JOB, delivery="SEQUENCED"))
+    for index in (5, 6):
+        names = [("h2", "p2", index - 4), ("h1", "p1", index - 4)]
+        rows = [dict(zip(("agent", "producer", "position"), each, strict=True)) for each in names]
+        out.final[KEY][index] = (out.final[KEY][index][0], table_to_ipc(pa.Table.from_pylist(rows)))
+
+
+def two_orders(out: Outcome) -> None:
+    first, second = ("h1", "p1", 1), ("h2", "p2", 1)
+    out.orders, out.posted = {"h1": [first, second], "h2": [first, second]}, frozenset({first, second})
+    assert not [*ALL["ordered topic"](out)]
+    out.orders["h2"] = [second, first]
+
+
 BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
@@ -199,6 +215,8 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I13 limits": lambda out: out.limits.append("too many files"),
     "I17 racks": lambda out: out.crowded.append("three voters in one rack"),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
+    "topics": posts_out_of_order,
+    "ordered topic": two_orders,
     "I16 older": lambda out: swap_final(out, 6, version=0),
     "no bugs": nothing_read,
 }
@@ -315,3 +333,32 @@ def test_an_invariant_can_fail(name: str) -> None:
     out = clean()
     BROKEN[name](out)
     assert [*ALL[name](out)]
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ([("h1", "p1", 1), ("h1", "p1", 1)], "more than once"),
+        ([("h1", "p1", 2), ("h1", "p1", 1)], "1 of p1 is behind 2"),
+        ([("h2", "p2", 1)], "lost: [('h1', 'p1', 1)]"),
+    ],
+)
+def test_each_post_is_in_an_order_once_behind_those_of_its_producer(
+    names: list[tuple[str, str, int]], found: str
+) -> None:
+    out = clean()
+    out.orders, out.posted = {"h1": names}, frozenset({("h1", "p1", 1)})
+    (wrong,) = ALL["ordered topic"](out)
+    assert found in wrong
+    out.lost["sim/order"] = "no majority"
+    assert not [*ALL["ordered topic"](out)]
+
+
+@pytest.mark.parametrize("delivery", ["SEQUENCED", "SEALED", "UNORDERED"])
+def test_a_post_in_two_records_of_a_topic_is_noticed(delivery: str) -> None:
+    out = clean()
+    out.truths[KEY] = replace(out.truths[KEY], job=replace(JOB, delivery=delivery))
+    rows = [{"agent": "h1", "producer": "p1", "position": 1}]
+    for index in (5, 6):
+        out.final[KEY][index] = (out.final[KEY][index][0], table_to_ipc(pa.Table.from_pylist(rows)))
+    assert [*ALL["topics"](out)] == ["sim/ids: more than once: [('h1', 'p1', 1)]"]

@@ -22,7 +22,9 @@ from tests.sim.swarm.install import SimPath
 from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.history import History, Incarnation
 from tests.sim.swarm.judging.outcome import Published
+from tests.sim.swarm.judging.topics import ORDERED
 from tests.sim.swarm.network import SwarmNetwork
+from tests.sim.swarm.ordered_topic import TEXT as ORDERED_TEXT
 from tests.sim.swarm.recovering import Recovering
 from tests.sim.swarm.scenario import RECOVERY, Job, Scenario
 from tests.sim.world.wall import EPOCH_US
@@ -55,6 +57,7 @@ class Swarm:
             self.hosts.append(Host(self.around, number))
         self.jobs: dict[Incarnation, Job] = {}
         self.current: dict[str, Incarnation] = {}
+        self.ordered: Incarnation | None = None
         self.unsure: set[str] = set()
         self.pausing: set[str] = set()
         """Jobs that were asked to pause, and no agent has said that they do: they may still."""
@@ -108,6 +111,9 @@ class Swarm:
                 await host.local.pump.joined.wait()
         for job in self.scenario.jobs:
             await self.apply(job, founding=True)
+        if self.scenario.ordered:
+            assert await self.ask("apply", {"text": ORDERED_TEXT}) is not None
+            self.ordered = (ORDERED, self._incarnation(ORDERED))
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._follow())]
         if self.scenario.has(RECOVERY):
             watching = Recovering(self, random.Random(f"recovering/{self.scenario.seed}"))
@@ -211,18 +217,18 @@ class Swarm:
         pause_s = max(FOLLOW_S_MIN, min(job.slide_s for job in self.scenario.jobs) / FOLLOWS_PER_INTERVAL)
         while True:
             await asyncio.sleep(pause_s)
-            for key in [*self.current.values()]:
+            for key in (*self.current.values(), *([self.ordered] if self.ordered else ())):
                 reply = await self.ask("results", {"job": key[0], "from": at.get(key), "limit": 50}, 5.0)
                 if reply is None or reply.body["incarnation"] != key[1]:  # as every reader looks
                     continue
-                page = await self._whole(key, reply)
+                page = await self.whole_rows(key, reply)
                 self.history.answered("follower", key[0], [record.index for record, _ in page], at.get(key))
                 for record, rows in page:
                     answers = self.history.followed.setdefault(("follower", key), {})
                     answers.setdefault(record.index, []).append((record, rows))
                     at[key] = record.index + 1
 
-    async def _whole(self, key: Incarnation, reply: Reply) -> list[tuple[ResultRecord, bytes]]:
+    async def whole_rows(self, key: Incarnation, reply: Reply) -> list[tuple[ResultRecord, bytes]]:
         """The records of an answer with all their rows, asked for as sinks do."""
 
         async def ask(verb: str, body: dict[str, Any]) -> Reply:
@@ -329,7 +335,7 @@ class Swarm:
             if reply is None or reply.body["incarnation"] != key[1]:
                 await asyncio.sleep(0.5)
                 continue
-            page = await self._whole(key, reply)
+            page = await self.whole_rows(key, reply)
             if not page:
                 break
             self.history.answered("reader", key[0], [record.index for record, _ in page], start)

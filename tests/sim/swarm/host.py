@@ -183,6 +183,7 @@ class Host:
             max(job.lateness_s for job in scenario.jobs) * 1_000_000,
             self.clock.us,
             clock_sane=lambda: self.clock.stepped_at == float("-inf"),
+            posts=scenario.has_posts,
         )
         self._new_identity()
 

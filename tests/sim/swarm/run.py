@@ -18,6 +18,7 @@ from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
 from tests.sim.swarm.judging.spreading import crowded
 from tests.sim.swarm.nemesis import Nemesis
+from tests.sim.swarm.ordered_topic import orders, posted
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.world import vloop
 
@@ -58,11 +59,13 @@ async def _run(
     crowd = await crowded(swarm.hosts)
     final = {key: await swarm.results(key) for key in swarm.current.values()}
     replayed = await swarm.replay(settling.closed) if scenario.replay else []
+    read = {} if swarm.ordered is None else await orders(swarm, swarm.ordered)
     limits = limits_broken(swarm.hosts, system)
     bugs = misjudged(swarm.hosts, swarm.history)
     now = loop.time()
     absent = absences(swarm.hosts, now)
     there = tuple(host.name for host in swarm.hosts if host.up and not host.left)
+    wanted = posted(swarm) if read else frozenset()
     await swarm.end()
     return Outcome(
         scenario=scenario,
@@ -82,6 +85,8 @@ async def _run(
         crowded=crowd,
         lost=swarm.lost,
         silent=settling.silent,
+        orders=read,
+        posted=wanted,
         written=tuple(tuple(host.server.ledger) for host in swarm.hosts),
         written_until_us=swarm.written_until_us,
         trace=swarm.network.trace,

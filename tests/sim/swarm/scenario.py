@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass, replace
 
 from elfmesh.limits import FANOUT_MAX
+from elfmesh.ql.plan.delivery import TopicDelivery
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
 from tests.sim.world.network import Faults
@@ -76,6 +77,7 @@ class Job:
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
         paths: sites; then the members of each rack are a group. 0: one tree.
+        delivery: of a topic whose posts are the lines; "": it is no topic.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Job:
     sealed: str = ""
     standby_ms: int | None = None
     paths: int = 0
+    delivery: str = ""
 
     @property
     def sealed_from(self) -> int:
@@ -120,8 +123,10 @@ class Job:
         window = f"TUMBLE(ts, {size})" if self.size_s == self.slide_s else hop
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
         replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
-        replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
         early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
+        if self.delivery:
+            return f"{self._topic}{horizon}{replicas}{early}"
+        replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
         early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
@@ -138,6 +143,15 @@ class Job:
         having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
         return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
+
+    @property
+    def _topic(self) -> str:
+        seal = f" (k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed} AFTER '{3 * self.slide_s} s')"
+        return (
+            f"CREATE TOPIC sim.{self.name} FROM log DELIVERY {self.delivery}{seal if self.sealed else ''}"
+            f" EVERY '{self.slide_s} s' LATENESS '{self.lateness_s} s' DEADLINE '{self.deadline_s:g} s'"
+            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}"
+        )
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,7 @@ class Scenario:
         clients: who change a job of their own all the time, and read it.
         read_bytes: how much of a log is read at once; None: as much as agents do, here all there is.
         page_bytes: of rows that travel with their record, and of a page of more; None: as agents do.
+        ordered: whether an ORDERED topic is made of the lines, beside the jobs.
         traffic_seed: of what the web servers write, which then begins at a fixed time; None: the seed's.
     """
 
@@ -185,6 +200,12 @@ class Scenario:
     changing: bool = False
     page_bytes: int | None = None
     traffic_seed: int | None = None
+    ordered: bool = False
+
+    @property
+    def has_posts(self) -> bool:
+        """Whether the lines are posts too."""
+        return self.ordered or any(job.delivery for job in self.jobs)
 
     def has(self, *kinds: str) -> bool:
         return any(kind in self.faults for kind in kinds)
@@ -199,8 +220,10 @@ class Scenario:
             f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
             f" {job.replicas} replicas, standby {job.standby_ms}"
             + (f", sealed by {job.sealed}" if job.sealed else "")
+            + (f", a topic that is {job.delivery}" if job.delivery else "")
             for job in self.jobs
         )
+        jobs += "; and an ORDERED topic" if self.ordered else ""
         return (
             f"seed {self.seed}: {self.hosts} hosts in {self.racks} racks, {self.safety_s:.0f} s with"
             f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s, fanout {self.fanout}\n"
@@ -278,7 +301,37 @@ def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic,
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     drawn = _drawn(seed)
-    return drawn if seed < VARIED_FROM else _open(_recovering(_losing(_deep(_writing(_sealing(drawn))))))
+    if seed < VARIED_FROM:
+        return drawn
+    return _posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn)))))))
+
+
+def _posting(scenario: Scenario) -> Scenario:
+    """A topic in place of the last job, or an ORDERED one beside the jobs, in every sixth seed."""
+    rng = random.Random(f"topics/{scenario.seed}")
+    return posting(scenario, rng.choice([*TopicDelivery]), rng) if rng.random() < 1 / 6 else scenario
+
+
+def posting(scenario: Scenario, delivery: TopicDelivery, rng: random.Random) -> Scenario:
+    """The same scenario with a topic, and without updates, which need a query.
+
+    A spool is never rotated, and its posts have times and are complete, so that neither is drawn for ORDERED.
+    """
+    without = {JOB_UPDATE}
+    if delivery is TopicDelivery.ORDERED:
+        without |= {ROTATE, BAD_LINES, LATE, RECOVERY}
+        traffic = replace(scenario.traffic, broken=0.0, future=0.0, torn=0.0, late=0.0, disorder_s=0.0)
+        scenario = replace(scenario, ordered=True, traffic=traffic)
+    else:
+        *others, last = scenario.jobs
+        plain = replace(last, name="posts", ids=True, size_s=last.slide_s, least=None, enough=1)
+        topic = replace(
+            plain, delivery=str(delivery), standby_ms=None, paths=0,
+            early_ms=rng.choice((100, 250, 1000)) if delivery is TopicDelivery.UNORDERED else None,
+            sealed=rng.choice(("ALL", "1", "2")) if delivery is TopicDelivery.SEALED else "",
+        )  # fmt: skip
+        scenario = replace(scenario, jobs=(*others, topic))
+    return replace(scenario, faults=tuple(kind for kind in scenario.faults if kind not in without))
 
 
 def _open(scenario: Scenario) -> Scenario:

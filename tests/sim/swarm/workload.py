@@ -78,6 +78,8 @@ class Server:
     wall_us: Callable[[], int]
     ledger: list[Written] = field(default_factory=list)
     clock_sane: Callable[[], bool] = lambda: True
+    posts: bool = False
+    """Whether each line is a post too, so that topics can be made of the log."""
     rotations: int = 0
     rotated: dict[int, float] = field(default_factory=dict)
     """By file: when it was renamed."""
@@ -117,6 +119,8 @@ class Server:
             "v": rng.randrange(-1000, 1000),
             "x": rng.uniform(-1e6, 1e6) * 10 ** rng.randrange(-9, 9),
         }
+        if self.posts:
+            record |= {"producer": f"p{self.number}", "position": self._serial, "body": str(record["id"])}
         if kind == UNDATED:
             del record["ts"]
         line = json.dumps(record).encode() + b"\n"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import ResultRecord
 from tests.sim.swarm.judging.oracle import Rows, Truth
-from tests.sim.swarm.judging.outcome import Outcome, table
+from tests.sim.swarm.judging.outcome import Outcome, as_record, table
 
 Key = tuple[Any, ...]
 
@@ -69,4 +69,4 @@ def _final_of(index: int, finals: dict[int, tuple[ResultRecord, bytes]]) -> tupl
 
 
 def _keys(truth: Truth, rows: Rows) -> list[Key]:
-    return [(row["id"],) if truth.job.ids else (row["k"],) for row in rows]
+    return [(as_record(row)["id"],) if truth.job.ids else (row["k"],) for row in rows]

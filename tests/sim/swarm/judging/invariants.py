@@ -34,6 +34,7 @@ from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
 from tests.sim.swarm.judging.spreading import i17_voters_are_spread
 from tests.sim.swarm.judging.sums import i1_buckets_add_up
+from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_deliver_each_post_once
 from tests.sim.swarm.recovering import d4_old_voters_yield
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
 from tests.sim.swarm.scenario import CLOCK_OFFSET, CLOCK_STEP, Scenario
@@ -389,6 +390,8 @@ ALL: dict[str, Invariant] = {
     "I14 replay": i14_replay_changes_nothing,
     "D-19 early": d19_early_rows_stay,
     "D-21 prefixes": d21_prefixes_are_true,
+    "topics": topics_deliver_each_post_once,
+    "ordered topic": ordered_topic_has_one_order,
     "I16 older": i16_nothing_older_runs,
     "I17 racks": i17_voters_are_spread,
     "no bugs": no_bugs,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.ql.plan.delivery import POSITION, PRODUCER
 from tests.sim.swarm.judging.history import Appended, History, Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
 from tests.sim.swarm.scenario import Scenario
-from tests.sim.swarm.workload import Written
+from tests.sim.swarm.workload import IDS_PER_HOST, Written
+
+PostName = tuple[str, str, int]
+"""A post: agent, producer, position."""
 
 Published = dict[int, tuple[ResultRecord, bytes]]
 
@@ -37,6 +42,8 @@ class Outcome:
         crowded: jobs whose voters could be in more racks.
         lost: jobs whose register has lost its majority for good, and how.
         silent: what was asked after the faults and not answered, of jobs that are not lost.
+        orders: what is read of the ORDERED topic at each agent, in its order.
+        posted: what has to be in it.
         written: what the web server of each host has written.
         written_until_us: when the web servers fell silent; what they write later is written to settle.
     """
@@ -58,6 +65,8 @@ class Outcome:
     crowded: list[str] = field(default_factory=list)
     lost: dict[str, str] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
+    orders: dict[str, list[PostName]] = field(default_factory=dict)
+    posted: frozenset[PostName] = frozenset()
     written: tuple[tuple[Written, ...], ...] = ()
     written_until_us: int = 0
     trace: str = ""
@@ -86,5 +95,17 @@ class Outcome:
 
 
 def table(rows: bytes) -> Rows:
-    """The rows of a record."""
+    """The rows of a record; those of a topic as the records that are its posts."""
+    return [as_record(row) for row in posts(rows)]
+
+
+def posts(rows: bytes) -> Rows:
+    """The rows of a record, as they are."""
     return rows_to_json(ipc_to_table(rows)) if rows else []
+
+
+def as_record(row: dict[str, Any]) -> dict[str, Any]:
+    """The record that is a post; another row as it is."""
+    if POSITION not in row:
+        return row
+    return {"id": int(row[PRODUCER].removeprefix("p")) * IDS_PER_HOST + row[POSITION], "n": 1}
