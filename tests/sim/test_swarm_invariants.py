@@ -362,3 +362,13 @@ def test_a_post_in_two_records_of_a_topic_is_noticed(delivery: str) -> None:
     for index in (5, 6):
         out.final[KEY][index] = (out.final[KEY][index][0], table_to_ipc(pa.Table.from_pylist(rows)))
     assert [*ALL["topics"](out)] == ["sim/ids: more than once: [('h1', 'p1', 1)]"]
+
+
+def test_only_rows_of_an_agent_that_has_left_are_withdrawn_from_a_record_that_lacks_nothing() -> None:
+    for agent, fails in (("h1", True), ("h3", False)):
+        out = clean()
+        never_final(out)
+        (line,) = out.history.early[KEY]
+        out.history.early[KEY] = [(changed(line[0], counted=["h1", agent]), line[1])]
+        swap(out, 5, clean=False, early={"emitted": 1, "epoch": 1}, withdrawn=[{"id": 999}])
+        assert bool([*ALL["D-19 early"](out)]) is fails, agent

@@ -308,7 +308,7 @@ def draw(seed: int) -> Scenario:
 
 def _posting(scenario: Scenario) -> Scenario:
     """A topic in place of the last job, or an ORDERED one beside the jobs, in every sixth seed."""
-    rng = random.Random(f"topics/{scenario.seed}")
+    rng = random.Random(f"posting/{scenario.seed}")
     return posting(scenario, rng.choice([*TopicDelivery]), rng) if rng.random() < 1 / 6 else scenario
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import ResultRecord
+from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
 from tests.sim.swarm.judging.outcome import Outcome, as_record, table
 
@@ -19,7 +20,10 @@ Key = tuple[Any, ...]
 
 
 def d19_early_rows_stay(out: Outcome) -> Iterator[str]:
-    """A row that was emitted early is in the final record of its window, unless the record is not clean."""
+    """A row that was emitted early is in the final record of its window, unless the record is not clean.
+
+    An agent that leaves before the window ends may have been counted, and is not expected any more.
+    """
     finals: dict[tuple[str, str], dict[int, tuple[ResultRecord, bytes]]] = {}
     for truth, each in out.records():
         finals.setdefault(truth.key, {}).setdefault(each.record.index, (each.record, each.rows))
@@ -28,7 +32,8 @@ def d19_early_rows_stay(out: Outcome) -> Iterator[str]:
             yield from _stay(out.truths[key], lines, finals.get(key, {}))
     for key, records in finals.items():
         for record, _ in records.values():
-            if replace(record, clean=True).is_clean and record.withdrawn:
+            lacks = _counted(out, key, record.index) - set(out.roster(key, record) or ())
+            if replace(record, clean=True).is_clean and record.withdrawn and not lacks:
                 yield f"{key[0]} {record.index}: a record that lacks nothing withdraws {record.withdrawn}"
             if record.is_clean and record.early:
                 yield f"{key[0]} {record.index}: a clean record states {record.early}"
@@ -59,6 +64,12 @@ def _stay(
             yield f"{truth.key[0]} {index}: emitted early and not in the clean record: {sorted(lacking)}"
         if not record.is_clean and record.early.get("epoch") == epoch and not lacking <= withdrawn:
             yield f"{truth.key[0]} {index}: {sorted(lacking - withdrawn)} is neither final nor withdrawn"
+
+
+def _counted(out: Outcome, key: Incarnation, index: int) -> set[str]:
+    """Names of the agents that the early lines of an interval count."""
+    lines = out.history.early.get(key, ())
+    return {name for record, _ in lines if record.index == index for name in record.counted}
 
 
 def _final_of(index: int, finals: dict[int, tuple[ResultRecord, bytes]]) -> tuple[ResultRecord, bytes] | None:
