@@ -6,6 +6,7 @@ The rows are written to standard output, and the intervals from which they come 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,14 +115,10 @@ def query_command(
     if dated and lasting:
         raise UsageError("--from and --to exclude --history and --until")
     over_streams = lasting or (dated and _reads_streams(client, text, source))
-    if dated and not over_streams and (min_fidelity is not None or tentative or wait_us or at is not None):
-        raise UsageError("--min-fidelity, --wait, --tentative and --at are for one result of each job")
-    if over_streams and (min_fidelity is not None or tentative or at is not None):
-        raise UsageError(
-            "--min-fidelity, --tentative and --at are for results of jobs", hint="Use --complete."
-        )
-    if complete and not over_streams:
-        raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
+    one_result = {"--min-fidelity": min_fidelity, "--tentative": tentative or None, "--at": at}
+    _check_options(
+        one_result, over_streams=over_streams, dated=dated, waits=wait_us is not None, complete=complete
+    )
     try:
         if over_streams:
             clause = times_clause(*times) if dated else range_clause(history_us, until_us)
@@ -142,6 +139,19 @@ def query_command(
             )  # fmt: skip
     except QueryError as error:
         raise with_caret(error, text) from None
+
+
+def _check_options(
+    one_result: Mapping[str, Any], *, over_streams: bool, dated: bool, waits: bool, complete: bool
+) -> None:
+    """Raise UsageError for options that exclude each other; `one_result`: those for one result of a job."""
+    given = any(value is not None for value in one_result.values())
+    if dated and not over_streams and (given or waits):
+        raise UsageError(f"--wait, {', '.join(one_result)} are for one result of each job")
+    if over_streams and given:
+        raise UsageError(f"{', '.join(one_result)} are for results of jobs", hint="Use --complete.")
+    if complete and not over_streams:
+        raise UsageError("--complete is for queries over streams", hint="Use --min-fidelity 1.")
 
 
 def ask_jobs(client: Client, text: str, output: str, output_file: Path | None, **options: Any) -> None:
