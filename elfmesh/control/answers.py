@@ -36,6 +36,7 @@ Body = msgspec.Struct | dict[str, Any]
 """A reply of `protocol.replies`, or a JSON object of an error or between agents."""
 
 _PLACED = re.compile(r"(?s)([^:\s]+): query:(\d+):(\d+): (.+)")
+_QUERY = re.compile(r"(?i)\bAS\s+(?:SELECT|WITH)\b")
 _DECODE = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -52,10 +53,11 @@ def error_of(error: ElfError) -> dict[str, Any]:
     return body
 
 
-def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
+def refusal_body(errors: Sequence[str], where: str = "", text: str = "") -> dict[str, Any]:
     """Return the JSON of the refusals of a job's text, each "AGENT: error"; it shows the first one.
 
-    An error in the text keeps its line and column.
+    An error in the text keeps its line and column. Its master has read the `text`, so an agent that refuses a
+    clause of the job has an earlier release.
     """
     first, *others = errors
     more = f" and {len(others)} more agent{'s' * (len(others) > 1)}" if others else ""
@@ -66,8 +68,17 @@ def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
     agent, line, column, reported = placed.groups()
     what, _, hint = reported.partition("\n  ")
     hint = f"{hint} Refused by {agent}{more}.".lstrip()
+    if _is_in_clauses(text, int(line), int(column)):
+        hint += f" This release has the clause: update elfmesh on {agent}."
     body = error_body(what, where=f"query:{line}:{column}", hint=hint, code=QueryError.exit_code)
     return body | {"line": int(line), "column": int(column)}
+
+
+def _is_in_clauses(text: str, line: int, column: int) -> bool:
+    """Whether a place lies between the name of a job and its query."""
+    query = _QUERY.search(text)
+    lines = "" if query is None else text[: query.start()]
+    return (line, column) <= (lines.count("\n") + 1, len(lines) - lines.rfind("\n") - 1)
 
 
 def respond(

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh.contribution import split
 from elfmesh.control.context import Context
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.fencing import Fencing
@@ -24,6 +23,7 @@ from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.successors import on_fetch
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.member_host import MemberHost
+from elfmesh.control.member.part_handler import PartHandler
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs.beside import Programs
 from elfmesh.control.protocol import messages as ctl
@@ -62,6 +62,7 @@ class Dispatcher:
         self._rendezvous, self._requests, self._leadership = rendezvous, requests, leadership
         self._request_handler, self._drain, self._masters = request_handler, drain, leadership.masters
         self._leading = Leading(context, member_host.preflight)
+        self._parts = PartHandler(context, self._masters, member_host.site_parts)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {
             **programs.handlers(),
@@ -110,7 +111,7 @@ class Dispatcher:
     def _first_looks(self) -> dict[type[Message], Callable[[Any, Any, bytes], bool]]:
         return {
             ctl.Mark: lambda sender, message, payload: self._marked(message) is not None,
-            parts.Part: self._is_part,
+            parts.Part: self._parts.on_part,
             succession.Handover: lambda sender, message, payload: (
                 message.terms.manifest.job_id not in self._masters
             ),
@@ -155,8 +156,7 @@ class Dispatcher:
             ctl.Rate: self._on_rate,
             Early: lambda sender, message, payload: term(message).early.on_early(sender, message, payload),
             OrderPosts: self._on_order_posts,
-            parts.PartFault: self._on_part_fault,
-            parts.Part: self._on_part,
+            **self._parts.handlers(),
             ctl.Report: self._on_report,
             ctl.Enroll: self._on_enroll,
             ctl.Leaving: self._on_leaving,
@@ -209,6 +209,7 @@ class Dispatcher:
     def _on_watermark(self, message: ctl.Mark) -> None:
         if member := self._marked(message):
             member.on_watermark(message)
+            self._member_host.site_parts.released(message.job, message.closed)
 
     def _on_stop(self, message: ctl.Stop) -> None:
         self._member_host.stop(message.job, message.incarnation)
@@ -260,34 +261,6 @@ class Dispatcher:
         master = self._masters[message.job]
         if master.term.book.entry(message.number) is not None:
             master.rates.reported(message.number, message.inputs or (message.records,))
-
-    def _on_part_fault(self, sender: Contact, message: parts.PartFault, payload: bytes) -> None:
-        collection = self._term(message).collection
-        if 0 <= message.partition < len(collection.trees):
-            collection.dropped(message.partition, message)
-
-    def _is_part(self, sender: Contact, message: parts.Part, payload: bytes) -> bool:
-        master = self._masters.get(message.job)
-        payloads = split(payload, [entry.size for entry in message.segment.entries])
-        if (
-            master is None
-            or payloads is None
-            or not 0 <= message.partition < len(master.term.collection.trees)
-        ):
-            self._context.stats["control.misplaced"] += 1
-            return False
-        self._context.send(sender, parts.PartAck(message.job, message.partition, message.seq, message.tree))
-        return True
-
-    def _on_part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
-        master = self._masters[message.job]
-        master.term.trees.arrived(message.partition, message.tree or None, sender, message.segment)
-        context, segment = self._context, message.segment
-        about = (message.job, segment.start, segment.stop)
-        context.causes.note(context.now, "received", *about, peer=sender.id, detail=segment.coverage)
-        payloads = split(payload, [entry.size for entry in segment.entries])
-        if payloads is not None:
-            master.term.collection.collected(message.partition, segment, payloads)
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):

@@ -104,6 +104,23 @@ def test_a_refusal_of_an_agent_keeps_its_place_in_the_text(
     assert found == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "is_older"),
+    [
+        ("CREATE JOB shop.top PATHS 3 AS SELECT x FROM s", "1:21", True),
+        ("CREATE JOB shop.top PATHS 3 AS SELECT x FROM s", "1:39", False),
+        ("CREATE JOB shop.top\n  PATHS 3\nAS SELECT x FROM s", "2:3", True),
+        ("CREATE JOB shop.top\n  PATHS 3\nAS SELECT x FROM s", "3:11", False),
+        ("", "1:1", False),
+    ],
+)
+def test_an_agent_that_refuses_a_clause_which_its_master_reads_is_to_be_updated(
+    text: str, place: str, is_older: bool
+) -> None:
+    found = refusal_body([f"web1: query:{place}: no such clause"], text=text)
+    assert ("update elfmesh on web1" in found["hint"]) == is_older
+
+
 @pytest.mark.parametrize("data", [b"", b"[1]", b"{", b"\xff", b"7"])
 def test_what_is_no_object_is_malformed(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="malformed JSON"):

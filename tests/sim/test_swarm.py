@@ -27,6 +27,10 @@ from tests.control.member import test_lost_first_interval as lost_first
 from tests.control.member.test_member import (
     test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
 )
+from tests.control.paths.test_inheritance import (
+    test_a_part_with_numbers_of_another_roster_does_not_count as other_numbers,
+)
+from tests.control.paths.test_sites import closes_at_once, read_near
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
 )
@@ -142,6 +146,9 @@ NOTICED_BY = {
     "new-gateway-gets-all": gets_all,
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
+    "part-requests": closes_at_once,
+    "inherits-known-numbers": other_numbers,
+    "readable-when-chosen": read_near,
 }
 
 

@@ -91,9 +91,10 @@ _TREES = (
 )
 _CONTROL = (
     "Submit Announce Verdict Announced WhatRuns Running Withdraw Enroll Leaving Roster RosterAck Mark Early"
-    " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder Ask AskAll Question Answered"
+    " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder"
+    " PartRequest SitePart Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
-    " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign"
+    " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Chosen Conflict Outdated Resign"
     " Resigned Departed Delta Chained Prefix Shipping"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"

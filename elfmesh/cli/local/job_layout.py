@@ -29,7 +29,8 @@ def layout_lines(plan: JobLayout) -> Iterator[str]:
     groups: list[PlannedGroup] = []
     across = ""
     if plan.layout is not None:
-        groups, across = plan.layout.groups, f" ACROSS {plan.layout.label}"
+        groups = plan.layout.groups
+        across = f" ACROSS {plan.layout.label}" if plan.layout.label else ""
     sizes = ", ".join(f"{each.group or NO_LABEL} {each.agents}" for each in groups)
     agents = f"  {sum(each.agents for each in groups)} agents: {sizes}" if groups else ""
     yield plan.job + (f"  PATHS {plan.paths}{across}" if plan.paths else "") + agents

@@ -8,6 +8,8 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.copy_recovery import CopyRecovery
 from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
@@ -88,6 +90,18 @@ class Collection:
             else:
                 self._term.context.stats["control.overlaps"] += 1
                 self.revising.repair(conflict, conflict + 1, partition)
+        self._passed(segment.stop)
+
+    def inherited(self, partition: int, site: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        """Add what a site holds of the roster epoch before.
+
+        The members contribute everything open in this term as well, so an interval that parts overlap in
+        waits for them. A revision that a merge contains is collected again, as in `collected`.
+        """
+        tree = self.trees[partition]
+        for conflict in tree.add(replace(segment, attempt=-1 - site), payloads):
+            if tree.is_revised(conflict):
+                self.revising.wants(partition, conflict)
         self._passed(segment.stop)
 
     def recovered(self, copy: Keep, payload: bytes) -> None:

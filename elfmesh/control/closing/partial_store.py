@@ -5,8 +5,9 @@ roster or a deadline.
 
 Invariants: the parts of one (interval, attempt) have disjoint coverages, so that a merge of all parts counts
 each contribution once (D-7). A higher attempt is used when it covers at least the members of the lower one,
-in the same or newer revisions. A revision replaces an earlier one in a part of its own; if the earlier one is
-merged with others, the interval has to be collected again.
+in the same or newer revisions. Attempts below 0 are what sites hold of the roster epoch before, one attempt
+for each site; of attempts that cover the same members, the highest is used. A revision replaces an earlier
+one in a part of its own; if the earlier one is merged with others, the interval has to be collected again.
 """
 
 from __future__ import annotations
@@ -105,10 +106,10 @@ class PartialStore:
         return self._covers[self._attempt(interval)].at(interval)
 
     def everywhere(self, interval: int) -> int:
-        """Return the agents that are inside an interval in every attempt with contributions."""
+        """Return the agents that are inside an interval in every attempt of this term with contributions."""
         inside = self._covers[0].at(interval)
-        for cover in self._covers.values():
-            inside &= cover.at(interval) or -1
+        for attempt, cover in self._covers.items():
+            inside &= (cover.at(interval) or -1) if attempt > 0 else -1
         return inside
 
     def until(self, interval: int) -> int:

@@ -12,6 +12,15 @@ from elfmesh.control.closing.early_lines import EarlyLines, Line
 from elfmesh.control.closing.tentative import Tentative
 
 
+class NoLines:
+    """Lines of a site, which serves final records only."""
+
+    seq = 0
+
+    def since(self, seq: int, start: int, *, early: bool) -> list[Line]:
+        return []
+
+
 class ShownLines:
     """Lines of one term."""
 

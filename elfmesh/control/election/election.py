@@ -234,7 +234,8 @@ class Elections:
 
     def _outcome(self, terms: Terms, proposer: Proposer, outcome: RegisterCell | ChangeRefused) -> Won | Lost:
         cell = outcome.cell if isinstance(outcome, ChangeRefused) else outcome
-        named = None if cell is None else _named(cell, proposer, terms)
+        found = None if cell is None else _found(cell, proposer, terms)
+        named = None if found is None or cell is None else found.in_epoch(cell.value.epoch, cell.value.master)
         if isinstance(outcome, ChangeRefused):
             return Lost(str(outcome), cell, terms=named)
         if outcome.value.master.id != self._context.me.id:
@@ -242,7 +243,7 @@ class Elections:
         if self._is_over(outcome.value.job, outcome.value.epoch):
             proposer.drop()
             return Lost(SUPERSEDED, open=True)
-        if named is None:
+        if found is None or named is None:
             return Lost("no agent that voted holds the terms that the register names", outcome)
         terms = replace(named, closed=max(outcome.value.closed, named.start), acceptors=outcome.contacts)
         reports = sorted(
@@ -250,7 +251,7 @@ class Elections:
             key=lambda report: (-(report.latest or 0), report.contact.id),
         )
         sources = tuple(each.contact for each in reports if each.contact.id != self._context.me.id)
-        return Won(terms, outcome, proposer, sources)
+        return Won(terms, outcome, proposer, sources, found.roster_epoch)
 
     @safeguard("won-too-late:won")
     def _is_over(self, job: bytes, epoch: int) -> bool:
@@ -261,8 +262,8 @@ class Elections:
         then(outcome)
 
 
-def _named(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
-    """Return the terms that a register names, from those of this agent and the voters; None: not found.
+def _found(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
+    """Return the terms that a register names, as this agent or a voter has them; None: not found.
 
     Other terms are not used, because members would return to a version that another has replaced.
     """
@@ -270,4 +271,4 @@ def _named(cell: RegisterCell, proposer: Proposer, own: Terms) -> Terms | None:
     terms = newest_terms(proposer.reports, value, own)
     if terms is None or plan_of(terms) != value.plan or terms.version < value.roster:
         return None
-    return terms.in_epoch(value.epoch, value.master)
+    return terms

@@ -110,10 +110,12 @@ class PathLayout(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         label: the failure domain whose values are the groups.
         gateways: one for each group. Members of no such group contribute to the job's own trees.
+        sites: the agents that get the parts of all groups, the master first; empty if the master is alone.
     """
 
     label: str
     gateways: tuple[Gateway, ...]
+    sites: tuple[Contact, ...] = ()
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.closing.collection import Collection
@@ -23,6 +25,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.ports import OpenTerm
 from elfmesh.control.master.rendezvous import VERDICTS_S
+from elfmesh.control.paths.layout import label_error
 from elfmesh.control.protocol.messages import Announce, Announced, Stop
 from elfmesh.safeguards import safeguard
 
@@ -129,6 +132,9 @@ class Founding:
         first = not self.surveyed
         founding = first and not self._term.book.active
         self.surveyed = True
+        hosts = [each.contact for each in message.participants]
+        if founding and not message.errors and (error := label_error(hosts, self._term.plan.across)):
+            message = replace(message, errors=(error,))
         if message.errors and founding:
             self._refuse(message)
             return
@@ -202,7 +208,9 @@ class Founding:
 
     def _refuse(self, message: Announced) -> None:
         terms = self._term.terms
-        self._activation.refuse(BAD_REQUEST, refusal_body(message.errors, ", ".join(self._streams)))
+        self._activation.refuse(
+            BAD_REQUEST, refusal_body(message.errors, ", ".join(self._streams), terms.manifest.text)
+        )
         stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
         for participant in message.participants:
             self._context.send(participant.contact, stop)

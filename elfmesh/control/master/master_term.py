@@ -45,6 +45,7 @@ from elfmesh.control.master.term_state import TermState
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import REV, Verifier
 from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.paths.inheritance import Inheritance
 from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.events import EarlyMerged, Finalised
 from elfmesh.control.register.members import Electorate
@@ -81,6 +82,7 @@ class MasterTerm:
         lasting = master.rates, master.errors, master.accuracy
         closing = ClosingTerm(context, terms, plan, self.book, self.publication, *lasting)
         self.collection = Collection(closing)
+        self.inheritance = Inheritance(context, terms, won.inherits, self.collection, self.leads)
         self.ordering: OrderedPosts | None = None
         source: IntervalSource
         if plan.ordered:
@@ -182,6 +184,7 @@ class MasterTerm:
         self.changed()
         self.trees.claim()
         self.founding.announce()
+        self.inheritance.begin()
         self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
 
     def rooted(self) -> None:

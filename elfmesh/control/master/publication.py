@@ -26,7 +26,9 @@ from elfmesh.control.master.rollout import Rollouts
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import Verifier
+from elfmesh.control.protocol.messages_register import Chosen
 from elfmesh.control.register.outcome import Won
+from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
 
 
@@ -45,6 +47,7 @@ class PublishingTerm(TermView, Protocol):
     trees: JobTrees
     verifier: Verifier
     bounded: BoundedJob
+    proposer: Proposer
 
     def leads(self) -> bool: ...
 
@@ -145,9 +148,18 @@ class Publication:
         term = self._term
         if count:
             term.closer.committed(count)
+            self._inform_sites()
         term.result_service.reached(FIRST if term.closer.behind else term.committer.closed)
         self.advanced()
         term.trees.watermark_soon()
+
+    def _inform_sites(self) -> None:
+        """Let readers at the sites have the records. A site that does not vote has none of them yet."""
+        term, layout = self._term, self._term.terms.layout or None
+        ballot = term.proposer.chosen
+        if layout is not None and ballot is not None:
+            for site in layout.sites[1:]:
+                term.context.send(site, Chosen(term.manifest.job_id, ballot))
 
     def deposed(self, refused: ChangeRefused) -> None:
         self._term.deposed(refused)

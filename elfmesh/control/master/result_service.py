@@ -1,4 +1,4 @@
-"""A master's answers to clients: results, offsets, schema, and pages of rows.
+"""Answers to clients: results, offsets, schema, and pages of rows; of a master, or results of a site.
 
 Owns the long polls that wait. Changes nothing about the job. A client that asks for all states gets the
 newest revision of each open interval behind the final records. `revision` in the answer is the number of the
@@ -29,7 +29,7 @@ from elfmesh.control.answers import (
     respond,
     seconds,
 )
-from elfmesh.control.closing.shown import ShownLines
+from elfmesh.control.closing.shown import NoLines, ShownLines
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
@@ -84,7 +84,7 @@ class ResultService:
         context: Context,
         term: CurrentTerms,
         copy: LogCopy,
-        shown: ShownLines,
+        shown: ShownLines | NoLines,
         feed: DownstreamFeed,
     ) -> None:
         self._context, self._term, self._copy = context, term, copy

@@ -44,6 +44,7 @@ from elfmesh.control.master.quiesce import Quiesce
 from elfmesh.control.master.rendezvous import VERDICTS_S
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion, going_back
+from elfmesh.control.paths.layout import label_error
 from elfmesh.control.protocol.messages import Ask, Submit, unpack
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.register.proposer import Proposer
@@ -143,14 +144,22 @@ class Rollouts:
         names = {entry.contact.id: entry.name for entry in self._master.book.active}
         named = [(names.get(each.member) or each.member.hex()[:6], each.error) for each in answers]
         errors = [f"{name}: {error}" for name, error in named if error]
-        if errors:
-            self._give_up(BAD_REQUEST, refusal_body(errors))
+        if errors := errors or self._label_errors(wanted):
+            self._give_up(BAD_REQUEST, refusal_body(errors, text=wanted.manifest.text))
             return
         self._frontiers = [each.frontier for each in answers if each.frontier is not None]
         self._away = frozenset(each.member for each in answers if not each.takes_part)
         self._prepared_at = self._context.now
         self._alarm.set(DRAIN_S)
         self._master.quiesce.freeze(self._drained)
+
+    def _label_errors(self, wanted: WantedVersion) -> list[str]:
+        """Return why a version that names another label than the one before cannot be applied."""
+        across = read_plan(wanted.manifest.text).across
+        if across == read_plan(self._master.terms.manifest.text).across:
+            return []
+        error = label_error([entry.contact for entry in self._master.book.active], across)
+        return [error] if error else []
 
     def _drained(self) -> None:
         wanted = self._wanted

@@ -61,14 +61,14 @@ class JobTrees:
         self._roots = {key: root for key, root in self._roots.items() if key[1] is None or key[1] in known}
         self._ordered = [each for each in self._ordered if each[2] > terms.closed]
         about = (self._context.me, self._epoch, terms.closed, self._stated)
+        sites = () if layout is None else layout.sites[1:]
         for partition in range(self._partitions):
             if partition:
                 message = PartRoot(self._job, partition, *about)
                 self._context.route(ids.partition_tree(self._job, partition), message)
             for trees in groups:
-                self._context.route(
-                    trees[partition], PartRoot(self._job, partition, *about, trees[partition])
-                )
+                claim = PartRoot(self._job, partition, *about, trees[partition], sites or UNSET)
+                self._context.route(trees[partition], claim)
 
     def arrived(self, partition: int, tree: bytes | None, root: Contact, segment: Segment) -> None:
         """The root of a tree has sent a part.

@@ -24,6 +24,8 @@ from elfmesh.control.member.member import Member
 from elfmesh.control.member.post_senders import PostSenders
 from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.member.required_label import label_refusal
+from elfmesh.control.paths.layout import near_site
+from elfmesh.control.paths.site_parts import SiteParts
 from elfmesh.control.protocol.events import (
     EarlyReported,
     LocalStreams,
@@ -37,6 +39,7 @@ from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Runni
 from elfmesh.control.protocol.messages_safety import Surrender
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.errors import QueryError
+from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 ASK_S = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -81,6 +84,7 @@ class MemberHost:
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
         self.preflight, self.post_senders = Preflight(context), PostSenders(context)
+        self.site_parts = SiteParts(context, self._of_member)
 
     def carries(self, event: LocalStreams) -> None:
         for name in self.streams:
@@ -103,6 +107,20 @@ class MemberHost:
         if self._was_leaving is not None:
             was_leaving, self._was_leaving = self._was_leaving, None
             self.leave(was_leaving)
+
+    def _of_member(self, job: bytes) -> tuple[Terms, int] | None:
+        """The newest terms of a member, and the closed watermark as it knows it."""
+        member = self.members.get(job)
+        if member is None or member.terms is None:
+            return None
+        closed = member.terms.closed if member.closed is None else member.closed
+        return member.terms, max(member.terms.closed, closed)
+
+    def near_site(self, job: bytes) -> Contact | None:
+        """The site of a job from which this agent reads its results; None: its master."""
+        known = self._of_member(job)
+        site = None if known is None else near_site(self._context.me, known[0].layout or None)
+        return None if site is None or self._context.is_gone(site.id) else site
 
     def job_of(self, tree: bytes) -> str:
         """The name of the job that a tree reduces, or the tree's id where no job here has it. Any thread."""
@@ -356,6 +374,7 @@ class MemberHost:
         if member is not None and member.manifest.incarnation == incarnation:
             del self.members[job]
             member.stop()
+            self.site_parts.stopped(job)
 
     def _matches(self, plan: JobPlan, narrowed: tuple[tuple[str, str], ...]) -> bool:
         mine = self.labels.items()

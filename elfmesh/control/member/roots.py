@@ -2,11 +2,12 @@
 
 Owns the parts of these trees, their consumers, and what each consumer lacks. Merges and closes nothing.
 
-Invariants: a root sends a part to each consumer until that has acknowledged it. An acknowledgement frees
-nothing, because a consumer that comes later has to get everything that is not closed. A part is dropped when
+Invariants: a root sends a part to each consumer, the master and its sites, until that has acknowledged it.
+Only the master is waited for: a site that is gone takes no room. An acknowledgement frees nothing, because a
+consumer that comes later has to get everything that is not closed. A part is dropped when
 its intervals are closed, or when a new roster epoch collects everything again. At most `HELD_PARTS_MAX` parts
-of one tree are held: without room, the oldest parts that no consumer lacks are dropped first, and then new
-ones, which are collected again.
+of one tree are held: without room, the oldest parts that the master does not lack are dropped first, and then
+new ones, which are collected again.
 
 Paper: ELF 2.3 ("for partitioning functions like WordCount, we build m aggregation trees"); "Replicated
 processing over wide areas" II-B (a stage buffers its output for all replicas of the next one).
@@ -63,11 +64,22 @@ class _Tree:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a part is still on its way."""
-        return any(each.lacks for each in self.consumers.values()) if self.consumers else bool(self.parts)
+        """Whether a part is still on its way to the master."""
+        return any(each.lacks for each in self._awaited) if self.consumers else bool(self.parts)
+
+    @property
+    def _awaited(self) -> list[_Consumer]:
+        """The master; all consumers while it is not one of them."""
+        master = None if self.master is None else self.consumers.get(self.master.id)
+        return list(self.consumers.values()) if master is None else [master]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a part is still on its way to anyone."""
+        return self.is_behind or any(each.lacks for each in self.consumers.values())
 
     def is_lacked(self, seq: int) -> bool:
-        return not self.consumers or any(seq in each.lacks for each in self.consumers.values())
+        return not self.consumers or any(seq in each.lacks for each in self._awaited)
 
     def drop(self, seq: int) -> None:
         _, payload = self.parts.pop(seq)
@@ -150,8 +162,9 @@ class Roots:
             tree.closed = message.closed
             for seq in [seq for seq, (segment, _) in tree.parts.items() if segment.stop <= message.closed]:
                 tree.drop(seq)
-        if is_new:
-            self.serve(key, (message.master,))
+        consumers = {each.id: each for each in (tree.master or message.master, *(message.sites or ()))}
+        if is_new or consumers.keys() != tree.consumers.keys():
+            self.serve(key, consumers.values())
         self._context.emit(Release(key, message.closed, message.roster_epoch))
         self._collect_lost(key, tree)
 
@@ -173,7 +186,7 @@ class Roots:
             tree.consumers[contact.id] = _Consumer(contact, lacks)
             for seq in lacks if known is None else ():
                 self._send(tree, tree.consumers[contact.id], seq)
-        if tree.is_behind:
+        if tree.repeats:
             self._repeat_later(tree)
 
     def on_part_ack(self, sender: Contact, message: PartAck) -> None:
@@ -247,5 +260,5 @@ class Roots:
         for consumer in tree.consumers.values():
             for seq in list(consumer.lacks)[:REPEATED_MAX]:
                 self._send(tree, consumer, seq)
-        if tree.is_behind:
+        if tree.repeats:
             self._repeat_later(tree)

@@ -1,9 +1,12 @@
-"""PathLayout of a job: the groups of its members, and the gateway at the root of the trees of each group.
+"""PathLayout of a job: the groups of its members, the gateways at the roots of their trees, and the sites.
 
-Owns the choice of gateways. Pure: a function of the members, and of the layout before. Sends nothing.
+Owns the choice of gateways and sites. Pure: a function of the members, and of the layout before. Sends
+nothing.
 
 Invariants: the groups are disjoint and contain all members. A gateway is a member of its group. A gateway
-stays as long as it is a member and present, because another one makes its group contribute again. A layout
+stays as long as it is a member and present, because another one makes its group contribute again. The first
+site is the master; the others are members in other failure domains. With several sites, the master is a
+gateway only where its group has no other agent, because it must not take what it collects with it. A layout
 decides no row: a wrong one costs bytes and time.
 
 Paper: "Replicated processing over wide areas" V-A (placement of operators). Deviation: labels, where there
@@ -15,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from elfmesh import ids
-from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS, domain
+from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS, best_addition, domain, share
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.machine import Contact
 
 
 def group_of(agent: Contact, label: str) -> str:
-    """Return the group of an agent, such as eu or eu/r1; "" if it does not state the label."""
-    values = domain(agent, label)
+    """Return the group of an agent, such as eu or eu/r1; "" without a label, or if it does not state it."""
+    values = domain(agent, label) if label else ("",)
     return "/".join(values) if values[-1] else ""
 
 
@@ -37,21 +40,26 @@ def planned(
     master: Contact,
     members: Sequence[Contact],
     across: str,
+    paths: int,
+    voters: Collection[bytes],
     away: Collection[bytes],
     before: PathLayout | None,
 ) -> PathLayout | None:
-    """Return the layout of a job; None if all members are one group, which needs no gateway.
+    """Return the layout of a job; None if all members are one group, which needs no gateway for one site.
 
     Args:
         job: id of the job.
-        master: the site of the job; it is the gateway of its own group if it is a member.
+        master: the first site of the job.
         members: the members that later intervals expect.
         across: label of the job's text, "" if that names none.
+        paths: how many sites the job is to have.
+        voters: of the job's register; sites are chosen among them where they are members, because voters
+            are spread over failure domains and have the log.
         away: agents that cannot be reached.
         before: the layout that is in force.
     """
     label = label_of(members, across)
-    if not label:
+    if not label and (paths < 2 or not members):
         return None
     groups: dict[str, list[Contact]] = {}
     for member in sorted(members, key=lambda each: each.id):
@@ -63,10 +71,44 @@ def planned(
         key = ids.group_tree(master.id, job, 0, group)
 
         def order(agent: Contact, group: str = group, key: bytes = key) -> tuple[bool, bool, int]:
-            return agent.id != master.id, agent.id != known.get(group), ids.distance(agent.id, key)
+            is_late = (agent.id == master.id) == (paths > 1)
+            return is_late, agent.id != known.get(group), ids.distance(agent.id, key)
 
         chosen.append(Gateway(group, min(present, key=order)))
-    return PathLayout(label, tuple(chosen))
+    sites = _sites(job, master, members, paths, voters, away, before) if paths > 1 else ()
+    return PathLayout(label, tuple(chosen), sites)
+
+
+def _sites(
+    job: bytes,
+    master: Contact,
+    members: Sequence[Contact],
+    paths: int,
+    voters: Collection[bytes],
+    away: Collection[bytes],
+    before: PathLayout | None,
+) -> tuple[Contact, ...]:
+    """Return the master and the members that spread the sites best: voters, earlier sites, the nearest."""
+    known = {each.id for each in (() if before is None else before.sites)}
+    present = [each for each in members if each.id != master.id and each.id not in away]
+    present.sort(key=lambda each: (each.id not in voters, each.id not in known, ids.distance(each.id, job)))
+    sites = [master]
+    while len(sites) < paths and (rest := [each for each in present if each not in sites]):
+        sites.append(best_addition(sites, rest)[0])
+    return tuple(sites)
+
+
+def near_site(me: Contact, layout: PathLayout | None) -> Contact | None:
+    """Return the site from which an agent reads; None: the master is as near, or no site is near.
+
+    A site reads from itself, also if another agent has become the master.
+    """
+    sites = () if layout is None else layout.sites
+    label = DOMAIN_LABELS[0] if layout is None else layout.label or DOMAIN_LABELS[0]
+    if any(each.id == me.id for each in sites[1:]):
+        return me
+    near = next((each for each in sites if each.id == me.id or share(me, each, label)), None)
+    return near if near in sites[1:] else None
 
 
 def gateway_of(agent: Contact, layout: PathLayout | None) -> Gateway | None:
@@ -83,13 +125,41 @@ def group_trees(job: bytes, partitions: int, gateway: Gateway) -> tuple[bytes, .
     return tuple(ids.group_tree(*about, partition, gateway.group) for partition in range(partitions))
 
 
-def notes(layout: PathLayout | None, members: Sequence[Contact], across: str) -> list[str]:
+def notes(layout: PathLayout | None, members: Sequence[Contact], across: str, paths: int) -> list[str]:
     """Return what an operator should know about a layout."""
-    if layout is None:
+    label = "" if layout is None else layout.label
+    found = [] if layout is None else _notes_on_sites(layout, across, paths)
+    if not label:
         what = across or " and no ".join(DOMAIN_LABELS)
-        return [f"no {what} tells the agents apart, so one tree reduces the contributions of all"]
-    unlabelled = sum(not group_of(each, layout.label) for each in members)
-    if not unlabelled:
+        return [f"no {what} tells the agents apart, so one tree reduces the contributions of all", *found]
+    unlabelled = sum(not group_of(each, label) for each in members)
+    if unlabelled:
+        verb = "agent states" if unlabelled == 1 else "agents state"
+        found.insert(0, f"{unlabelled} {verb} no {label} and form a group of their own")
+    return found
+
+
+def _notes_on_sites(layout: PathLayout, across: str, paths: int) -> list[str]:
+    if paths < 2:
         return []
-    verb = "agent states" if unlabelled == 1 else "agents state"
-    return [f"{unlabelled} {verb} no {layout.label} and form a group of their own"]
+    found = []
+    if len(layout.sites) < paths:
+        found.append(
+            f"PATHS {paths}: {len(layout.sites)} of {paths} sites, because no other agent is present"
+        )
+    label = layout.label or across or DOMAIN_LABELS[-1]
+    places = [group_of(each, label) for each in layout.sites]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            found.append(f"site {number} shares {label} {place or '(none)'} with another site")
+    return found
+
+
+def label_error(members: Sequence[Contact], across: str) -> str:
+    """Return why a text cannot be applied whose label no member states; "" if it can."""
+    if not across or not members or any(group_of(each, across) for each in members):
+        return ""
+    return (
+        f"ACROSS {across}: no agent with the job's input states a {across};"
+        f" set `{across}` under `[labels]` in agent.toml of each of them"
+    )

@@ -1,9 +1,9 @@
-"""The layout of one term: it follows the roster, and the gateways that are gone.
+"""The layout of one term: it follows the roster, and the gateways and sites that are gone.
 
-Owns when the layout changes. `paths.layout` chooses the gateways.
+Owns when the layout changes. `paths.layout` chooses the agents.
 
-Invariant: a gateway is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone. A change is a
-change of the roster's version, so that members and successors receive it as any other.
+Invariant: a gateway or site is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone. A
+change is a change of the roster's version, so that members and successors receive it as any other.
 """
 
 from __future__ import annotations
@@ -57,17 +57,15 @@ class Layouts:
             return
         term, members = self._term, [entry.contact for entry in self._term.book.active]
         terms = term.terms
-        about = terms.manifest.job_id, terms.master, members, self._plan.across
-        self._state.layout = planned(*about, self._away, self._state.layout)
+        about = terms.manifest.job_id, terms.master, members, self._plan.across, self._plan.paths
+        voters = {each.id for each in terms.acceptors}
+        self._state.layout = planned(*about, voters, self._away, self._state.layout)
 
     def upkeep(self) -> bool:
-        """Look which gateways are gone; return whether the layout changes. Then the roster is another one."""
+        """Look which agents of the layout are gone; return whether it changes. Then the roster does, too."""
         before = self._state.layout
-        gone = {
-            each.contact.id
-            for each in (() if before is None else before.gateways)
-            if self._is_away(each.contact.id)
-        }
+        named = () if before is None else (*(each.contact for each in before.gateways), *before.sites[1:])
+        gone = {each.id for each in named if self._is_away(each.id)}
         self._away = {each for each in self._away if self._is_away(each)} | (gone & self._gone)
         self._gone = gone
         self.follow_roster()

@@ -61,6 +61,7 @@ FENCES: dict[type[Message], Fence] = {
     ctl.Running: _fence(By.EACH, "manifest.job_id", "epoch"),
     parts.PartRoot: _fence(By.EPOCH, "job", "epoch", "master"),
     parts.TreeOrder: _fence(By.EPOCH, "job", "epoch", "sender"),
+    parts.PartRequest: _fence(By.EPOCH, "job", "epoch", "sender"),
     safety.Verify: _fence(By.EPOCH, "manifest.job_id", "epoch", "sender"),
     safety.Surrender: _fence(By.EPOCH, "job", "epoch", "master"),
     versions.Rehearse: _fence(By.EPOCH, "manifest.job_id", "epoch"),
@@ -76,5 +77,6 @@ FENCES: dict[type[Message], Fence] = {
     standby.Shipping: _fence(By.TERM, "job", "epoch"),
     parts.PartFault: _fence(By.ROSTER, "job", "roster_epoch"),
     parts.Part: _fence(By.ROSTER, "job", "segment.epoch"),
+    parts.SitePart: _fence(By.TERM, "job", "epoch"),
     safety.KeptCopy: _fence(By.TERM, "copy.job", "epoch"),
 }

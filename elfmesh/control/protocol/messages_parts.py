@@ -1,4 +1,4 @@
-"""Messages between a master and the roots of its job's trees.
+"""Messages between a master, the roots of its job's trees, and its sites.
 
 A job has one tree per partition. The master may be the root of none of them. Orders carry the epoch, which
 fences them (D-5), and the roster epoch, which fences the contributions in the tree.
@@ -7,6 +7,8 @@ Paper: ELF 2.3, 3; partitions: the paper's WordCount.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import msgspec
 
@@ -18,7 +20,8 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     """Master to the root of a partition's tree, routed: send the collected segments to the master.
 
     `stated_roster_epoch` is absent if it is the epoch. `tree` is that of a group, absent for the job's own
-    tree of the partition; the other messages have it as well. Earlier releases ignore both.
+    tree of the partition; the other messages have it as well. `sites` are agents beside the master that get
+    the segments too. Earlier releases ignore all three.
     """
 
     job: Id
@@ -28,6 +31,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     closed: Index
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
     tree: Id | msgspec.UnsetType = msgspec.UNSET
+    sites: tuple[Contact, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:
@@ -35,7 +39,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
 
 
 class Part(Caused, frozen=True, tag="ctl.part"):
-    """Root of a tree to the master: a collected segment; the payload has those of its entries in order."""
+    """Root of a tree to the master and its sites: a segment; the payload has those of its entries."""
 
     job: Id
     partition: Count
@@ -57,7 +61,7 @@ class PartFault(Message, frozen=True, tag="ctl.part_fault"):
 
 
 class PartAck(Message, frozen=True, tag="ctl.part_ack"):
-    """Master to the root of a partition's tree: it has received the part `seq`."""
+    """Master or site to the root of a partition's tree: it has received the part `seq`."""
 
     job: Id
     partition: Count
@@ -86,5 +90,28 @@ class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
         return self.stated_roster_epoch or self.epoch
 
 
-MESSAGES: tuple[type[Message], ...] = (PartRoot, Part, PartFault, PartAck, TreeOrder)
+class PartRequest(Message, frozen=True, tag="ctl.part_request"):
+    """New master to a site of its predecessor: send the parts of a roster epoch from interval `start` on."""
+
+    since: ClassVar[int] = 3
+
+    job: Id
+    incarnation: str
+    epoch: Count
+    roster_epoch: Count
+    start: Index
+
+
+class SitePart(Caused, frozen=True, tag="ctl.site_part"):
+    """Site to the new master, whose epoch it names: a part of its predecessor's roster epoch."""
+
+    since: ClassVar[int] = 3
+
+    job: Id
+    epoch: Count
+    partition: Count
+    segment: Segment
+
+
+MESSAGES: tuple[type[Message], ...] = (PartRoot, Part, PartFault, PartAck, TreeOrder, PartRequest, SitePart)
 """For the codec."""

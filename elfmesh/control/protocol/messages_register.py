@@ -103,6 +103,15 @@ class Accepted(Caused, frozen=True, tag="ctl.accepted", omit_defaults=True):
     votes: Count = 0
 
 
+class Chosen(Message, frozen=True, tag="ctl.chosen"):
+    """Master to a site that votes: the value of a ballot is chosen, so its records may be read there."""
+
+    since: ClassVar[int] = 3
+
+    job: Id
+    ballot: Ballot
+
+
 class Outdated(Message, frozen=True, tag="ctl.outdated"):
     """Proposer to acceptor: the acceptor's answer is older than another one from its id.
 
@@ -167,6 +176,6 @@ class Departed(Message, frozen=True, tag="ctl.departed"):
 
 
 REGISTER_MESSAGES: tuple[type[Message], ...] = (
-    *(Prepare, Promised, Accept, Accepted, Conflict, Outdated),
+    *(Prepare, Promised, Accept, Accepted, Chosen, Conflict, Outdated),
     *(Resign, Resigned, Departed),
 )

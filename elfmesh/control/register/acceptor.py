@@ -36,7 +36,15 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Persist
-from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Outdated, Prepare, Promised
+from elfmesh.control.protocol.messages_register import (
+    Accept,
+    Accepted,
+    Chosen,
+    Conflict,
+    Outdated,
+    Prepare,
+    Promised,
+)
 from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
@@ -255,6 +263,12 @@ class Acceptors:
             first = FIRST if value.before is None else value.before + 1
             self._context.note("accepted", message.job, first, value.latest + 1, "as a voter")
         self._context.send(sender, Accepted(message.job, message.ballot, self.count))
+
+    @safeguard("readable-when-chosen")
+    def on_chosen(self, message: Chosen) -> None:
+        vote = self.vote(message.job)
+        if vote.value is not None and vote.ballot == message.ballot != NONE:
+            self._settle(vote.value)
 
     @safeguard("generations")
     def _is_void(self, job: bytes, epoch: int) -> bool:

@@ -19,12 +19,14 @@ class Won:
         cell: value of the register.
         proposer: proposer of the register.
         sources: acceptors in the order of their copies of the results log, the most complete first.
+        inherits: the roster epoch of these terms under the master before; 0: there is none.
     """
 
     terms: Terms
     cell: RegisterCell
     proposer: Proposer
     sources: tuple[Contact, ...] = ()
+    inherits: int = 0
 
 
 @dataclass(frozen=True, slots=True)

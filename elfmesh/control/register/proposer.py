@@ -127,6 +127,11 @@ class Proposer:
         return self._counter
 
     @property
+    def chosen(self) -> Ballot | None:
+        """The ballot of the value that was chosen last, as long as no other round has begun."""
+        return None if self._won is None else self._won.ballot
+
+    @property
     def idle(self) -> bool:
         return not self._wanted
 

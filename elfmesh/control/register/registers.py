@@ -14,7 +14,15 @@ from functools import partial
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.fences import Handlers
-from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Outdated, Prepare, Promised
+from elfmesh.control.protocol.messages_register import (
+    Accept,
+    Accepted,
+    Chosen,
+    Conflict,
+    Outdated,
+    Prepare,
+    Promised,
+)
 from elfmesh.control.register.acceptor import Acceptors, Custody
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts
@@ -92,6 +100,7 @@ class Registers:
             Accept: self.on_accept,
             Outdated: lambda sender, message, payload: acceptors.on_outdated(message),
             Promised: self.on_promised,
+            Chosen: lambda sender, message, payload: acceptors.on_chosen(message),
             Accepted: self.on_accepted,
             Conflict: self.on_conflict,
         }

@@ -68,6 +68,8 @@ class LogCopy:
         self.mending = LogRepair(context, job, incarnation, voters, cell)
         self.lacking: list[tuple[int, int]] = []
         """Holes of earlier boots."""
+        self.appended: Callable[[int], None] = lambda index: None
+        """Called with the index of each record that is appended."""
         self._epoch = 0
         self._tokens: dict[int, None] = {}
         self._alarm = Alarm(context, self._late)
@@ -288,6 +290,7 @@ class LogCopy:
                 self.mending.found([(self.latest + 1, record.before + 1)])
             self.latest = record.index
             self.pages.passed(record.index)
+            self.appended(record.index)
 
 
 def _vouched(cell: RegisterCell | None, incarnation: str) -> int | None:

@@ -47,6 +47,7 @@ from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.placement import VERB as CANDIDATE
 from elfmesh.control.requests.placement import Placement
 from elfmesh.control.requests.precondition import Seen, outdated, read_seen
+from elfmesh.control.requests.site_reads import SiteReads
 from elfmesh.control.requests.version_handler import (
     VersionHandler,
     changes,
@@ -87,6 +88,7 @@ class RequestHandler:
         versions = VersionHandler(context, self._creation.reset, self._again)
         no_majority = NoMajority(context, leadership)
         self.parts = RequestParts(context, leadership, member_host, dead, no_majority, versions)
+        self._site_reads = SiteReads(context, leadership.replicas)
         self._placement = Placement(context, leadership, self._busy, self._check, self.on_submit)
 
     # -- apply -----------------------------------------------------------------------------------------
@@ -201,7 +203,8 @@ class RequestHandler:
             self.context.stats["control.malformed"] += 1
             return
         if master is None:
-            self._pass_on(ask, tag)
+            if not self._site_reads.answers(ask, body):
+                self._pass_on(ask, tag)
             return
         handle = JOB_HANDLERS.get(ask.verb)
         if problem := refused_with_readers(master, ask.verb):

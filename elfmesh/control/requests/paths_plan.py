@@ -31,12 +31,13 @@ def job_layout(context: Context, master: Master) -> JobLayout:
             )
             for each in layout.gateways
         ]
-        found = PlannedLayout(layout.label, [site(context.me, context.name)], groups)
+        sites = [site(each, names.get(each.id) or context.name) for each in layout.sites or (context.me,)]
+        found = PlannedLayout(layout.label, sites, groups)
     members = [entry.contact for entry in entries]
     return JobLayout(
         job=term.manifest.qualified,
         paths=plan.paths,
         across=plan.across,
         layout=found,
-        notes=notes(layout, members, plan.across) if plan.paths else [NO_PATHS],
+        notes=notes(layout, members, plan.across, plan.paths) if plan.paths else [NO_PATHS],
     )

@@ -51,6 +51,7 @@ from elfmesh.control.protocol.replies_agents import (
 from elfmesh.control.requests.combined import combine
 from elfmesh.control.requests.job_search import JobSearch, Take
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
+from elfmesh.control.requests.site_reads import reads_at_site
 from elfmesh.control.requests.submission import read_submission
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
 from elfmesh.control.requests.voting import health
@@ -304,9 +305,17 @@ class Requests:
     def _ask_job(
         self, event: ClientRequest, job: bytes, answered: Take | None = None, *, wait: float, seen: str = LOOK
     ) -> None:
+        begun, tokens = self._context.now, set[int]()
+
         def send(token: int, seen: str) -> None:
             body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
-            self._context.route(job, Ask(event.verb, job, encode_json(body), self._context.me, token))
+            ask = Ask(event.verb, job, encode_json(body), self._context.me, token)
+            site = self._member_host.near_site(job) if reads_at_site(event.verb, event.body) else None
+            if site is None or (token in tokens and self._context.now >= begun + wait):
+                self._context.route(job, ask)
+            else:  # the master, where the site does not answer in time
+                self._context.send(site, ask)
+            tokens.add(token)
 
         def hung_up(token: int) -> None:  # an earlier master refuses it, and no request waits for that
             self._context.route(job, Ask(HUNG_UP, job, encode_json({}), self._context.me, token))

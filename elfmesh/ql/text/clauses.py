@@ -43,7 +43,7 @@ spread load."""
 REPLICAS_MAX = 3
 """Maximum number of peers that store each contribution. Each peer writes and syncs all of them."""
 
-PATHS_MAX = 1
+PATHS_MAX = 5
 """Maximum number of sites of a job."""
 
 PATHS = "PATHS"

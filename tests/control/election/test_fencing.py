@@ -13,7 +13,15 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol.fences import FENCES, By
 from elfmesh.control.protocol.messages_early import Early
-from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
+from elfmesh.control.protocol.messages_parts import (
+    Part,
+    PartAck,
+    PartFault,
+    PartRequest,
+    PartRoot,
+    SitePart,
+    TreeOrder,
+)
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Surrender, Verify
 from elfmesh.control.protocol.messages_standby import Prefix, Shipping
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
@@ -75,6 +83,7 @@ def by_epoch(epoch: int) -> list[tuple[Message, Contact | None]]:
         (ctl.Fenced(JOB, epoch), None),
         (PartRoot(JOB, 0, A, epoch, 7), A),
         (TreeOrder(JOB, 0, epoch, 1, 2, 0, True), B),
+        (PartRequest(JOB, "i", epoch, 1, 7), B),
         (Verify(MANIFEST, epoch, 7, 1), B),
         (Surrender(JOB, "i", A, epoch, 0, 7), A),
         (Rehearse(MANIFEST, epoch), None),
@@ -95,6 +104,7 @@ def by_term(epoch: int) -> list[Message]:
         Early(JOB, "i", epoch, 1, 0, 0, 1, 7),
         Prefix(epoch, JOB, ()),
         Shipping(JOB, epoch, 0, A.id),
+        SitePart(JOB, epoch, 0, Segment(1, 0, 1, 2, b"\1")),
     ]
 
 

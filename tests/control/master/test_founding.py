@@ -92,6 +92,22 @@ def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_
     assert newcomer.workers
 
 
+def test_a_label_that_no_agent_states_is_refused_when_a_job_begins_or_changes() -> None:
+    world = World(3)
+    across = TEXT.replace("DEADLINE", "PATHS 2 ACROSS rack DEADLINE")
+    reply = world.apply(world[0], across)
+    assert reply.status == 400
+    assert "no agent with the job's input states a rack" in reply.body["error"]
+    world.run(1.0)
+    assert world.ask(world[0], "list").body["jobs"] == []
+    assert world.apply(world[0], TEXT).status == 200
+    reply = world.apply(world[0], across)
+    assert reply.status == 400
+    assert "ACROSS rack" in reply.body["error"]
+    described = world.ask(world[0], "describe", {"job": "shop/top"}).body
+    assert (described["version"], described["state"]) == (1, "running")
+
+
 def test_a_verdict_from_before_its_agent_left_gives_it_no_second_number() -> None:
     """The roster would have the agent twice, and intervals of its first number wait a minute for it."""
     world, leaver = leading(4)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
+from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.terms import PathLayout
 from elfmesh.control.master.publication import Publication, PublishingTerm
+from elfmesh.control.protocol.messages_register import Chosen
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.machine import Send
 from tests.control.contexts import new_context
 from tests.control.master.stub_term import other
 from tests.control.register.support import MANIFEST, TERMS, VALUE
@@ -48,6 +54,7 @@ class Rig:
         self.quiesce, self.rollouts = Noted("quiesce", self.calls), Noted("rollouts", self.calls)
         self.tally, self.verifier = Noted("tally", self.calls), Noted("verifier", self.calls)
         self.bounded = Noted("bounded", self.calls)
+        self.proposer = SimpleNamespace(chosen=None)
         self.publication = Publication(cast(PublishingTerm, self))
 
     def leads(self) -> bool:
@@ -143,3 +150,15 @@ def test_what_the_closer_asks_for_reaches_the_part_that_does_it() -> None:
         "changed",
         "deposed",
     ]
+
+
+def test_the_sites_that_vote_learn_which_ballot_is_chosen_with_records() -> None:
+    rig, ballot = Rig(), Ballot(4, b"a" * 20, 1)
+    me = rig.context.me
+    rig.terms = replace(TERMS, layout=PathLayout("region", (), (me, other(5), other(6))))
+    rig.proposer.chosen = ballot
+    rig.publication.committed(0)
+    assert rig.context.out == []
+    rig.publication.committed(1)
+    sent = [(each.to, each.message) for each in rig.context.out if isinstance(each, Send)]
+    assert sent == [(to, Chosen(MANIFEST.job_id, ballot)) for to in (other(5), other(6))]

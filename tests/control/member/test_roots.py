@@ -311,3 +311,35 @@ def test_a_root_knows_the_trees_that_were_used_last(monkeypatch: pytest.MonkeyPa
         rig.roots.follow(bytes([number]) * 20, B, 1, 1)
     assert rig.collect(9) == [], "its master is forgotten"
     assert rig.wait(100.0) == []
+
+
+def claim(rig: Rig, *sites: Contact) -> list[Effect]:
+    rig.roots.on_part_root(PartRoot(JOB, PARTITION, A, 1, CLOSED, sites=sites or msgspec.UNSET))
+    return rig.out()
+
+
+def test_the_sites_that_a_claim_names_get_all_parts_too() -> None:
+    rig = Rig()
+    rig.collect(7)
+    rig.acknowledge(1)
+    assert claim(rig, B) == [part(1, 7, B), Release(TREE, CLOSED, 1)]
+    assert rig.collect(8) == [part(2, 8), part(2, 8, B)]
+    rig.acknowledge(2)
+    assert rig.wait(JITTER * AGAIN_S) == [1, 2], "the site lacks both"
+    rig.acknowledge(1, 2, by=B)
+    assert claim(rig, B) == [Release(TREE, CLOSED, 1)]
+    claim(rig)
+    assert rig.collect(9) == [part(3, 9)]
+
+
+def test_a_site_that_is_gone_takes_no_room_and_holds_up_no_collection() -> None:
+    rig = Rig()
+    claim(rig, B)
+    for start in range(HELD_PARTS_MAX):
+        rig.collect(start)
+    rig.acknowledge(1, 2)
+    assert part(HELD_PARTS_MAX + 1, HELD_PARTS_MAX) in rig.collect(HELD_PARTS_MAX)
+    assert rig.collect(HELD_PARTS_MAX + 1) != []
+    assert rig.collect(HELD_PARTS_MAX + 2) == [], "the master lacks all others"
+    again = Recollect(TREE, HELD_PARTS_MAX + 2, HELD_PARTS_MAX + 3, 1, 1)
+    assert rig.acknowledge(*range(3, HELD_PARTS_MAX + 3)) == [again]

@@ -8,7 +8,16 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.jobs.terms import Gateway, PathLayout
-from elfmesh.control.paths.layout import gateway_of, group_of, group_trees, label_of, notes, planned
+from elfmesh.control.paths.layout import (
+    gateway_of,
+    group_of,
+    group_trees,
+    label_error,
+    label_of,
+    near_site,
+    notes,
+    planned,
+)
 from elfmesh.machine import Contact
 
 JOB = b"j" * 20
@@ -24,9 +33,15 @@ US = [agent(number, "us", f"r{number}") for number in (11, 12, 13)]
 
 
 def layout(
-    members: list[Contact], across: str = "", away: set[bytes] | None = None, before: PathLayout | None = None
+    members: list[Contact],
+    across: str = "",
+    away: set[bytes] | None = None,
+    before: PathLayout | None = None,
+    paths: int = 1,
+    voters: tuple[Contact, ...] = (),
 ) -> PathLayout:
-    found = planned(JOB, MASTER, members, across, away or set(), before)
+    named = {each.id for each in voters}
+    found = planned(JOB, MASTER, members, across, paths, named, away or set(), before)
     assert found is not None
     return found
 
@@ -62,7 +77,7 @@ def test_the_outermost_label_that_distinguishes_members_forms_the_groups(
     members: list[Contact], across: str, label: str
 ) -> None:
     assert label_of(members, across) == label
-    assert (planned(JOB, MASTER, members, across, set(), None) is None) == (not label)
+    assert (planned(JOB, MASTER, members, across, 1, set(), set(), None) is None) == (not label)
 
 
 def test_a_rack_belongs_to_its_region_and_an_unknown_label_is_never_guessed() -> None:
@@ -71,7 +86,7 @@ def test_a_rack_belongs_to_its_region_and_an_unknown_label_is_never_guessed() ->
     found = layout([*EU, agent(5), agent(6)])
     assert [each.group for each in found.gateways] == ["", "eu"]
     assert gateway_of(agent(6), found) == found.gateways[0]
-    assert notes(found, [*EU, agent(5), agent(6)], "") == [
+    assert notes(found, [*EU, agent(5), agent(6)], "", 1) == [
         "2 agents state no region and form a group of their own"
     ]
 
@@ -109,7 +124,71 @@ def test_the_trees_of_a_group_begin_with_the_id_of_the_gateway_and_differ() -> N
 
 
 def test_a_job_of_one_group_has_one_tree_and_a_note_with_the_reason() -> None:
-    assert notes(None, EU, "rack") == [
+    assert notes(None, EU, "rack", 1) == [
         "no rack tells the agents apart, so one tree reduces the contributions of all"
     ]
-    assert notes(layout([*EU, *US]), [*EU, *US], "") == []
+    assert notes(layout([*EU, *US]), [*EU, *US], "", 1) == []
+
+
+AP = [agent(number, "ap") for number in (21, 22)]
+ALL = [*EU, MASTER, *US, *AP]
+
+
+def test_the_sites_are_the_master_and_agents_in_as_many_regions_as_there_are() -> None:
+    found = layout(ALL, paths=3)
+    assert found.sites[0] == MASTER
+    assert [each.region for each in found.sites] in (["eu", "us", "ap"], ["eu", "ap", "us"])
+    assert layout(list(reversed(ALL)), paths=3) == found
+    assert layout(ALL).sites == ()
+    assert layout([agent(1), agent(2)], paths=2).sites[0] == MASTER, "agents without labels are sites, too"
+
+
+def test_a_master_of_several_sites_is_a_gateway_only_where_its_group_has_no_other_agent() -> None:
+    by_group = {each.group: each.contact for each in layout(ALL, paths=3).gateways}
+    assert by_group["eu"] in EU
+    alone = {each.group: each.contact for each in layout([MASTER, *US], paths=2).gateways}
+    assert alone["eu"] == MASTER
+
+
+def test_a_site_stays_while_it_is_present_and_the_master_before_may_be_one() -> None:
+    before = layout(ALL, paths=3)
+    _, second, third = before.sites
+    grown = [*(agent(number, "us") for number in range(30, 60)), *ALL]
+    assert layout(grown, paths=3, before=before).sites == before.sites
+    after = layout(ALL, paths=3, away={second.id}, before=before)
+    assert third in after.sites
+    assert second not in after.sites
+    assert len({each.region for each in after.sites}) == 3
+
+
+def test_voters_are_sites_where_they_are_members() -> None:
+    for each in (*US, *AP):
+        assert each in layout(ALL, paths=3, voters=(MASTER, each, agent(99, "us"))).sites
+
+
+def test_an_agent_reads_from_the_site_of_its_region_if_the_master_is_elsewhere() -> None:
+    found = layout(ALL, paths=3)
+    by_region = {each.region: each for each in found.sites}
+    for each in (*US, *AP):
+        assert near_site(each, found) == by_region[each.region]
+    assert [near_site(each, found) for each in (*EU, MASTER, agent(9, "sa"), agent(9))] == [None] * 5
+    assert near_site(US[0], layout(ALL)) is None
+    assert near_site(US[0], None) is None
+
+
+def test_fewer_sites_than_the_text_names_and_a_shared_region_are_noted() -> None:
+    few = layout([MASTER, *US], paths=4)
+    assert [each.region for each in few.sites][:2] == ["eu", "us"]
+    assert notes(few, [MASTER, *US], "region", 4) == [
+        "site 2 shares region us with another site",
+        "site 3 shares region us with another site",
+    ]
+    one = layout([MASTER, US[0]], paths=3)
+    assert notes(one, [MASTER, US[0]], "", 3) == ["PATHS 3: 2 of 3 sites, because no other agent is present"]
+
+
+def test_a_label_that_no_member_states_is_found() -> None:
+    assert label_error(AP, "rack").startswith("ACROSS rack: no agent with the job's input states a rack")
+    assert label_error(ALL, "rack") == ""
+    assert label_error(AP, "") == ""
+    assert label_error([], "rack") == "", "no member is known yet"

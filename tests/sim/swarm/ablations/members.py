@@ -34,6 +34,9 @@ ELSEWHERE = {
     "new-gateway-gets-all": "tests/control/member/test_member.py",
     "inside-its-group": "tests/srt/test_membership.py",
     "one-attempt-for-all-groups": "tests/control/master/test_trees.py",
+    "part-requests": "tests/control/paths/test_sites.py",
+    "inherits-known-numbers": "tests/control/paths/test_inheritance.py",
+    "readable-when-chosen": "tests/control/paths/test_sites.py",
     "voters-by-domain": "tests/control/register/test_members.py",
     "settled-when-the-terms-are-known": "tests/control/register/test_members.py",
 }
@@ -62,6 +65,24 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "all groups follow one that is collected again",
         "D-7",
         always(("one-attempt-for-all-groups", lambda self, partition, segment: None)),
+        VOTES,
+    ),
+    "part-requests": (
+        "a new master gets the open parts from the sites of the one before",
+        "D-8",
+        always(("part-requests", lambda self, request, partition, segment, payload: None)),
+        VOTES,
+    ),
+    "inherits-known-numbers": (
+        "a part of the roster epoch before counts only if its numbers mean the same agents",
+        "D-7",
+        always(("inherits-known-numbers", lambda self, roster_epoch, members: True)),
+        VOTES,
+    ),
+    "readable-when-chosen": (
+        "a site has a record for its readers as soon as the register has chosen it",
+        "D-17",
+        always(("readable-when-chosen", lambda self, message: None)),
         VOTES,
     ),
     "inside-its-group": (

@@ -1,0 +1,254 @@
+"""A job with several sites: what a successor gets from them when the master dies.
+
+Whole agents on virtual time. `pytest -s` prints the seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from elfmesh.control.jobs.pages import decode_page
+from elfmesh.control.paths.site_parts import SiteParts
+from elfmesh.control.protocol.messages import Answered
+from elfmesh.control.protocol.messages_parts import Part
+from elfmesh.machine import Contact
+from elfmesh.srt.coverage import bits_of
+from tests.control.paths.test_groups import REGIONS, settled
+from tests.exhaustive import few
+from tests.sim.swarm.run import check, run
+from tests.sim.swarm.scenario import draw
+from tests.sim.test_agents import JOB, closed, compare, ended_us, masters, oracle, write
+from tests.sim.world import vloop
+from tests.sim.world.agents import SimAgent, SimFleet, until
+from tests.sim.world.memnet import MemoryTransport
+from tests.sim.world.network import Faults
+
+SITES = JOB.replace("DEADLINE", "PATHS 3 ACROSS region DEADLINE")
+AGENTS = 9
+BETWEEN_S = 0.05
+"""One way between two regions."""
+
+LAST = 8
+"""Intervals of a segment that are looked at."""
+
+
+@pytest.fixture(autouse=True)
+def _patches() -> Iterator[None]:
+    yield
+    mock.patch.stopall()
+
+
+class Wan:
+    """The links of a fleet: regions are `BETWEEN_S` apart, and parts to one agent may be stalled.
+
+    Attributes:
+        answers: requests that were answered from another region.
+        stalled: the agent that gets no parts.
+        covered: by site and interval: the members in the parts that it holds.
+    """
+
+    def __init__(self, fleet: SimFleet) -> None:
+        self.stalled, self.answers = b"", 0
+        self.covered: dict[tuple[bytes, int], int] = defaultdict(int)
+        network, send = fleet.network, fleet.network.send
+        deliveries, regions = network.link.deliveries, {each.id: each.region for each in fleet.agents}
+
+        def far(source: bytes, target: bytes, now: float, rng: random.Random) -> list[float]:
+            more = BETWEEN_S if regions[source] != regions[target] else 0.0
+            return [delay + more for delay in deliveries(source, target, now, rng)]
+
+        def sent(source: MemoryTransport, to: Contact, frame: bytes) -> None:
+            message, _ = network.codec.decode(frame)
+            assert source.me is not None
+            if isinstance(message, Answered) and regions[source.me.id] != regions[to.id]:
+                self.answers += 1
+            if not (isinstance(message, Part) and to.id == self.stalled):
+                send(source, to, frame)
+
+        def taken(site: SiteParts, message: Part, payload: bytes) -> bool:
+            segment = message.segment  # the first one begins at the beginning of time
+            for interval in range(max(segment.start, segment.stop - LAST), segment.stop):
+                self.covered[site._context.me.id, interval] |= bits_of(segment.coverage)
+            return take(site, message, payload)
+
+        take = SiteParts.take
+        mock.patch.object(SiteParts, "take", taken).start()
+        mock.patch.object(network.link, "deliveries", far).start()
+        mock.patch.object(network, "send", sent).start()
+
+
+@dataclass
+class TakeOver:
+    """Seconds from the death of a master.
+
+    Attributes:
+        led_s: until another agent led the job.
+        closed_s: until that agent had closed the interval that was open when the master died.
+    """
+
+    led_s: float
+    closed_s: float
+
+
+def sites(fleet: SimFleet) -> tuple[Contact, ...]:
+    for agent in masters(fleet):
+        assert agent.local is not None
+        for master in agent.local.control.leadership.masters.values():
+            layout = master.term.layouts.layout
+            return () if layout is None else layout.sites
+    return ()
+
+
+def _term(agent: SimAgent) -> Any:
+    masters = agent.local.control.leadership.masters if agent.local is not None else {}
+    return next((master.term for master in masters.values()), None)
+
+
+def take_over(text: str, directory: Path, seed: int = 1) -> TakeOver:
+    """The master dies for good before the parts of an interval have reached it; the sites have them."""
+
+    async def main() -> TakeOver:
+        loop = asyncio.get_running_loop()
+        fleet = SimFleet(seed, AGENTS, regions=REGIONS)
+        await fleet.start()
+        wan = Wan(fleet)
+        await settled(fleet, text)
+        led = masters(fleet)[0]
+        chosen = sites(fleet)
+        wan.stalled = led.id
+        wan.covered.clear()
+        writing = asyncio.create_task(write(fleet, 400, random.Random(seed)))
+        await asyncio.sleep(1)
+        at = _term(led).closer.next
+
+        async def held() -> bool:
+            return all(wan.covered[each.id, at] == (1 << AGENTS) - 1 for each in chosen[1:])
+
+        await (until(held, 20, 0.01) if chosen else asyncio.sleep(3))
+        await asyncio.sleep(2 * BETWEEN_S)
+        assert _term(led).closer.next == at
+        upto = (at + 1) * 2_000_000
+        led.crash()
+        died = loop.time()
+
+        async def leads() -> Any:
+            return [each for each in fleet.agents if each is not led and _term(each) is not None]
+
+        async def done() -> bool:
+            return any(_term(each).closer.closed > at for each in await leads())
+
+        await until(leads, 60, 0.005)
+        led_s = loop.time() - died
+        await until(done, 200, 0.005)
+        found = TakeOver(led_s, loop.time() - died)
+        other = next(each.number for each in fleet.agents if each is not led)
+        results = {record.index: (record, rows) for record, rows in await fleet.results("sim/sums", other)}
+        writing.cancel()
+        expected = oracle(fleet.agents, directory, upto)
+        compare(results, {at: expected[at]}, AGENTS)
+        return found
+
+    found: TakeOver = vloop.run(main())
+    return found
+
+
+def closes_at_once() -> None:
+    """The dead master's own contribution is in the record, although its host never comes back."""
+    with TemporaryDirectory() as directory:
+        found = take_over(SITES, Path(directory))
+    print(f"PATHS 3: led after {found.led_s:.2f} s, closed after {found.closed_s:.2f} s")
+    assert found.closed_s < 60, "the deadline of the job"
+    assert found.closed_s - found.led_s <= 6 * BETWEEN_S, "a request, its answer, and the register's round"
+
+
+def test_a_successor_closes_at_once_what_the_sites_of_a_dead_master_have() -> None:
+    closes_at_once()
+
+
+def read_near(seed: int = 2) -> None:
+    """A reader in another region than the master waits for the next record."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        fleet = SimFleet(seed, AGENTS, regions=REGIONS)
+        await fleet.start()
+        wan = Wan(fleet)
+        await settled(fleet, SITES)
+        term = _term(masters(fleet)[0])
+
+        async def votes() -> bool:
+            return {each.id for each in sites(fleet)} == {each.id for each in term.cell.contacts}
+
+        writing = asyncio.create_task(write(fleet, 200, random.Random(seed)))
+        await until(votes, 120)
+        await asyncio.sleep(6)
+        for reader in [each for each in fleet.agents if each.region != masters(fleet)[0].region]:
+            latest, before = term.copy.latest, wan.answers
+            body = {"job": "sim/sums", "from": latest + 1, "wait": 20, "state": "final"}
+            asked = asyncio.create_task(
+                reader.ask("results", body | {"incarnation": term.manifest.incarnation})
+            )
+
+            async def published(index: int = latest + 1) -> bool:
+                return bool(term.copy.latest >= index)
+
+            await until(published, 20, 0.005)
+            at = loop.time()
+            reply = await asked
+            assert [record.index for record, _ in decode_page(reply.payload)] == [latest + 1]
+            assert loop.time() - at <= 2 * BETWEEN_S, "two legs, well below an interval"
+            assert wan.answers == before, "the site of the reader's region has answered"
+        writing.cancel()
+        fleet.check()
+
+    vloop.run(main())
+
+
+def test_a_reader_has_a_record_from_the_site_of_its_region() -> None:
+    read_near()
+
+
+@pytest.mark.parametrize("seed", few(range(6), 2))
+def test_crashes_and_bad_links_change_no_answer_of_several_sites(seed: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        rng = random.Random(seed)
+        fleet = SimFleet(seed, AGENTS, fanout=rng.choice((1, 2, 32)), regions=REGIONS)
+        await fleet.start()
+        await settled(fleet, SITES)
+        fleet.network.link.faults = Faults.swarm(rng)
+        for _ in range(4):
+            await write(fleet, rng.uniform(0.5, 3), rng)
+            named = {each.id for each in sites(fleet)}
+            victims = [agent for agent in fleet.agents if agent.id in named] or fleet.agents
+            victim = rng.choice(victims if rng.random() < 0.7 else fleet.agents)
+            victim.crash()
+            await write(fleet, rng.uniform(0.2, 8), rng)
+            await victim.start(fleet.seeds(victim))
+        await write(fleet, 2, rng)
+        fleet.network.link.faults = Faults()
+        upto = ended_us()
+        results = await closed(fleet, upto, 0)
+        fleet.check()
+        compare(results, oracle(fleet.agents, tmp_path, upto), AGENTS)
+
+    vloop.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(30), 3))
+def test_several_sites_hold_every_invariant(seed: int) -> None:
+    """The members of each rack are a group, under the faults of the seed; masters die and find sites."""
+    drawn = draw(seed)
+    spread = replace(drawn, hosts=max(5, drawn.hosts), racks=2 + seed % 2)
+    outcome = run(replace(spread, jobs=tuple(replace(job, paths=2 + seed % 2) for job in drawn.jobs)))
+    assert check(outcome) == {}
