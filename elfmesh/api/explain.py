@@ -66,7 +66,8 @@ def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str,
     agents = [line for part in parts for line in _agent_steps(part)]
     if job is not None and job.standby_us is not None:
         lag = format_duration(job.standby_us)
-        agents.append(f"ship the open windows to a standby, which lacks at most the newest {lag}")
+        which = "" if job.standbys.unit == "all" else f", of the members that STANDBY {job.standbys} chooses,"
+        agents.append(f"ship the open windows{which} to a standby, which lacks at most the newest {lag}")
     found["stages"] = [
         {"at": "agents", "does": agents},
         {"at": "reducers", "does": _reducer_steps(statement)},

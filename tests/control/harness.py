@@ -344,8 +344,8 @@ class World:
             case ctl.Reply():
                 assert effect.token not in agent.replies, "a request is answered once"
                 agent.replies[effect.token] = effect
-            case ov.Remember():
-                pass  # all agents find each other here
+            case ctl.CutPanes() | ov.Remember():
+                pass  # the workers have no open panes, and all agents find each other here
             case _:
                 raise AssertionError(f"no host carries out {effect}")
 

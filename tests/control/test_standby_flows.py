@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from elfmesh.control.jobs.records import ResultRecord
@@ -118,3 +119,54 @@ async def late_return() -> tuple[int, int]:
 def test_what_is_inside_in_a_prefix_is_not_counted_again_when_its_host_returns() -> None:
     written, counted = vloop.run(late_return())
     assert counted == written
+
+
+async def budgeted() -> tuple[dict[str, Any], dict[str, Any], str, list[ResultRecord]]:
+    """One standby for six hosts in three regions, of which one has most records; the master dies, then that.
+
+    Returns what `plan` answers before and after the first death, the host, and the records after its death.
+    """
+    fleet = SimFleet(7, 6, regions=("eu", "us", "ap"))
+    await fleet.start()
+    clause = "REPLICAS 1 STANDBY 1 ACROSS region LAG '100 ms'"
+    await fleet.apply(JOB.format(clause, "TUMBLE(ts, INTERVAL '5' SECOND)"))
+    leader = master(fleet)
+    assert leader.local is not None
+    (leading,) = leader.local.control.leadership.masters.values()
+    spared = {contact.id for contact in leading.term.terms.acceptors} | {leader.id}
+    heavy = next(agent for agent in fleet.agents if agent.id not in spared)
+
+    async def write(seconds: float) -> None:
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            if heavy.local is not None:
+                heavy.log.write(line(wall_us(), "a", 1), line(wall_us(), "b", 1))
+            await traffic(fleet, 0.25)
+
+    async def planned() -> dict[str, Any]:
+        body = (await master(fleet).ask("plan", {"job": "sim/n"})).body
+        found: dict[str, Any] = msgspec.to_builtins(body)
+        return found["standbys"] if found["standbys"]["members"][0]["standby"] else {}
+
+    await write(50.0)
+    before = await until(planned, 60)
+    leader.crash()
+    await write(25.0)
+    after = await until(planned, 60)
+    at_us = wall_us()
+    heavy.crash()
+    await write(25.0)
+
+    async def closed() -> list[ResultRecord]:
+        records = [record for record, _ in await fleet.results("sim/n", master(fleet).number)]
+        return [each for each in records if (each.end_us or 0) > at_us >= (each.start_us or 0)]
+
+    return before, after, heavy.name, await until(closed, 60)
+
+
+def test_the_standby_of_a_budget_of_one_goes_to_the_host_whose_region_would_cost_most() -> None:
+    before, after, heavy, records = vloop.run(budgeted())
+    assert [each["agent"] for each in before["members"]] == [heavy]
+    assert min(before["kept"].values()) > min(before["without"].values()) + 0.1
+    assert [each["agent"] for each in after["members"]] == [heavy], "the next master inherits the plan"
+    assert [each.agent for each in records[0].partly] == [heavy]

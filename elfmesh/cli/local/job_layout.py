@@ -1,18 +1,21 @@
-"""`elf plan JOB`: shows where the contributions of a running job are reduced."""
+"""`elf plan JOB`: shows where the contributions of a running job are reduced, and its standbys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import click
+from msgspec import UnsetType
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import print_json
 from elfmesh.control.protocol.replies import read_reply
-from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup
+from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedStandbys
 from elfmesh.text import printable
 
 NO_LABEL = "(no label)"
+PAIRS_MAX = 20
+"""Members with their standbys in a line of text."""
 
 
 def show_layout(job: str, output: str, api: str | None) -> None:
@@ -39,5 +42,24 @@ def layout_lines(plan: JobLayout) -> Iterator[str]:
     for each in groups:
         names = ", ".join(gateway.agent for gateway in each.gateways)
         yield f"group {each.group or NO_LABEL}  gateway {names}"
+    if not isinstance(plan.standbys, UnsetType):
+        yield from standby_lines(plan.standbys)
     for note in plan.notes:
         yield f"note: {note}"
+
+
+def standby_lines(plan: PlannedStandbys) -> Iterator[str]:
+    """Yield the lines of the standbys: what they keep, and which member ships to which agent."""
+    before, after = (min(each.values(), default=1.0) for each in (plan.without, plan.kept))
+    many = f"{len(plan.kept)} failure domains" if len(plan.kept) != 1 else "one failure domain"
+    yield f"STANDBY {plan.budget} ACROSS {plan.across}  {len(plan.members)} of {plan.of} members"
+    yield f"kept of what was read, whichever of {many} is lost: {before:.3f} -> {after:.3f}"
+    pairs = [f"{each.agent} -> {each.standby or 'none yet'}" for each in plan.members]
+    more = f"  ... ({len(pairs) - PAIRS_MAX} more)" if len(pairs) > PAIRS_MAX else ""
+    if pairs:
+        yield "  " + "  ".join(pairs[:PAIRS_MAX]) + more
+    for domain, kept in plan.kept.items():
+        yield f"  without {domain}: {kept:.3f}"
+    wanted = plan.budget.removeprefix("KEEPS ")
+    if wanted != plan.budget and plan.reachable < float(wanted):
+        yield f"note: no choice of standbys keeps {wanted}; this one keeps {plan.reachable:.3f}"

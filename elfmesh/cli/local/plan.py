@@ -73,9 +73,9 @@ def plan_command(
     Fidelity is the share of the input that contributes to the result if only the replicated tasks live. The
     planner `auto` is exact for trees and for full topologies. `milp` needs the extra `planner`.
 
-    With JOB, the command shows the groups of the members of a running job, and the gateway that reduces the
-    contributions of each group (PATHS). With JOB and --write-topology, it writes the members, their usual
-    records and labels. No agent holds replicas of open windows, so a plan states what these would keep.
+    With JOB, the command shows the groups of the members of a running job, the gateway that reduces the
+    contributions of each group (PATHS), and which members have standbys and what these keep (STANDBY). With
+    JOB and --write-topology, it writes the members, their usual records and labels.
     """
     if job is not None:
         if path is not None:

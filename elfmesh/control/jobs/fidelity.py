@@ -105,15 +105,19 @@ class Rates:
         found = [self._share(members, absent, at) for at in range(max(shape.inputs, default=0) + 1)]
         return tuple(share for share, _ in found), tuple(total for _, total in found)
 
-    def _share(self, members: list[int], absent: Mapping[int, float], at: int) -> tuple[float, float]:
-        """Return the rate-weighted share of one input; a member without a rate has the mean of the others.
-
-        `absent` is the share of each missing member that is not inside.
-        """
+    def weights(self, members: Sequence[int], at: int) -> dict[int, float]:
+        """Return the usual records of one input; a member without a rate has the mean of the others."""
         reported = {number: self.of(number, at) for number in members}
         known = [rate for rate in reported.values() if rate is not None]
         usual = sum(known) / len(known) if known else 1.0
-        weights = {number: usual if rate is None else rate for number, rate in reported.items()}
+        return {number: usual if rate is None else rate for number, rate in reported.items()}
+
+    def _share(self, members: list[int], absent: Mapping[int, float], at: int) -> tuple[float, float]:
+        """Return the rate-weighted share of one input.
+
+        `absent` is the share of each missing member that is not inside.
+        """
+        weights = self.weights(members, at)
         total = whole = sum(weights.values())
         if not total:  # no member usually has records, so that all have the same weight
             weights, whole = dict.fromkeys(members, 1.0), float(len(members) or 1)

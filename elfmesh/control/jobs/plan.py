@@ -18,6 +18,7 @@ from elfmesh.errors import QueryError
 from elfmesh.lazy import lazy_module
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
+from elfmesh.ql.plan.statement import ALL_MEMBERS, StandbyBudget
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +64,8 @@ class JobPlan:
         dated: whether `history_us`, and `until_us` unless it is 0, are times since 1970.
         ordered: whether it is an ordered topic, whose master puts the posts of its stream in order.
         standby_s: time between the deltas that a member ships to its standby; None: it has none.
+        standbys: which members have a standby.
+        standby_across: label in which a member and its standby differ.
         paths: number of sites; 0: one tree reduces the contributions of all members.
         across: label that forms groups of members; "": the outermost one that tells members apart.
     """
@@ -92,6 +95,8 @@ class JobPlan:
     dated: bool = False
     ordered: bool = False
     standby_s: float | None = None
+    standbys: StandbyBudget = ALL_MEMBERS
+    standby_across: str = "rack"
     paths: int = 0
     across: str = ""
 
@@ -215,6 +220,8 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         dated=job.dated,
         ordered=job.delivery is TopicDelivery.ORDERED,
         standby_s=None if job.standby_us is None else job.standby_us / MICROS,
+        standbys=job.standbys,
+        standby_across=job.standby_across,
         paths=job.paths,
         across=job.across,
     )

@@ -140,6 +140,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         given_in: (number, epoch): the epoch in which the numbers of the roster from this one on were given
             (`roster.has_number`). Empty from an earlier release.
         stated_roster_epoch: the roster epoch, absent if it is the epoch. Earlier releases ignore it.
+        standbys: numbers of the members that ship their open panes to a standby (`replicas.standby_plans`);
+            absent: all of them, if the job has STANDBY. A wrong plan costs a prefix, never a row.
         layout: absent if the job's own trees reduce all contributions. A wrong one costs time, never a row.
     """
 
@@ -161,6 +163,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     given_in: tuple[tuple[Count, Count], ...] = ()
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
     layout: PathLayout | msgspec.UnsetType = msgspec.UNSET
+    standbys: tuple[Count, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:

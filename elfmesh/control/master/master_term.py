@@ -50,6 +50,7 @@ from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.events import EarlyMerged, Finalised
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
+from elfmesh.control.replicas.standby_plans import StandbyPlans
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
@@ -108,6 +109,7 @@ class MasterTerm:
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self)
         self.layouts = Layouts(self, self._term_state, plan, self._is_away)
+        self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates)
         self.trees = JobTrees(self, closing.lacking)
 
     @property
@@ -211,7 +213,7 @@ class MasterTerm:
         if not self._alive:
             return
         self.founding.announce()
-        if self._term_state.promised is None and self.layouts.upkeep():
+        if self._term_state.promised is None and (self.layouts.upkeep() | self.standby_plans.upkeep()):
             self.changed()
         self.trees.claim()
         self.replicas.upkeep(restless=self.electorate.restless)
@@ -228,6 +230,7 @@ class MasterTerm:
             return
         before = self.layouts.layout
         self.layouts.follow_roster()
+        self.standby_plans.follow_roster()
         self._term_state.persist()
         self.activation.spread()
         self.replicas.share()

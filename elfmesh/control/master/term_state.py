@@ -9,7 +9,7 @@ may need them.
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.context import Context
@@ -34,6 +34,7 @@ class TermState:
         paused: the members do not read.
         promised: the terms that are voted on, or None.
         layout: the present one, None: the job's own trees reduce all contributions.
+        standbys: numbers of the members that ship to a standby, None: all, if the job has STANDBY.
     """
 
     def __init__(self, context: Context, began: Terms, book: RosterBook, committer: Committer) -> None:
@@ -44,6 +45,7 @@ class TermState:
         self.paused, self._pauses = began.paused, began.pauses
         self.promised: Terms | None = None
         self.layout = began.layout or None
+        self.standbys = None if isinstance(began.standbys, UnsetType) else began.standbys
 
     @property
     def terms(self) -> Terms:
@@ -68,6 +70,7 @@ class TermState:
             given_in=self._book.given_in,
             stated_roster_epoch=began.stated_roster_epoch,
             layout=self.layout or UNSET,
+            standbys=UNSET if self.standbys is None else self.standbys,
         )
 
     @property

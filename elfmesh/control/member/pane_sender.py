@@ -8,13 +8,16 @@ or if the deltas have become larger than the panes: this bounds what the standby
 Invariants: deltas of a chain are numbered without a gap, and one is under way at a time. A standby that does
 not acknowledge is replaced after `TRIES` attempts, and not chosen for `AVOID_S`.
 
-Paper: PPA II-B, IV. Deviation: each member has one standby, the nearest by id in another rack, and no planner
-chooses which members have one.
+The terms name the members that have a standby (`replicas.standby_plans`).
+
+Paper: PPA II-B, IV. Deviation: a member has one standby, the nearest by id in another domain.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
+
+from msgspec import UnsetType
 
 from elfmesh import ids
 from elfmesh.control.context import Alarm, Context
@@ -69,15 +72,20 @@ class PaneSender:
         self._alarm = Alarm(context, self._due)
 
     def on_roster(self, terms: Terms) -> None:
-        """Choose the standby among the members of a roster."""
+        """Choose the standby among the members of a roster, if this member is to have one."""
         me = self._context.me
-        if self._member.plan.standby_s is None:
+        planned = terms.standbys
+        if self._member.plan.standby_s is None or not (
+            isinstance(planned, UnsetType)
+            or any(each.number in planned for each in terms.members if each.contact.id == me.id)
+        ):
             self._peers = ()
         else:
             others = [
                 each.contact for each in terms.members if each.until is None and each.contact.id != me.id
             ]
-            others.sort(key=lambda each: (share(me, each, "rack"), ids.distance(each.id, me.id)))
+            label = self._member.plan.standby_across
+            others.sort(key=lambda each: (share(me, each, label), ids.distance(each.id, me.id)))
             self._peers = tuple(others)
         self._choose()
         self._report()

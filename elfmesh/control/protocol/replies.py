@@ -117,6 +117,7 @@ class Description(JobRow, frozen=True, kw_only=True):
 
     `seen` is the tag with which a client changes this version and no other. `collecting` is the first open
     interval, `spent` is how long the newest intervals took, and `tree` is the tree of the job at its master.
+    `kept_if_lost` is, by failure domain, the fidelity of what the members had read if that domain is lost.
     `voter_domains` has the region and rack of each voter, in the order of `voters`. `tentative` has, by
     ranges of fidelity, how much of the final rows tentative records had.
     """
@@ -142,6 +143,7 @@ class Description(JobRow, frozen=True, kw_only=True):
     results: list[RecordHead]
     tree: dict[str, Any] | None
     tentative: list[dict[str, Any]] | UnsetType = UNSET
+    kept_if_lost: dict[str, float] | UnsetType = UNSET
 
 
 class DelayingAgent(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
-"""The reply to `plan`: where the contributions of a job are reduced."""
+"""The reply to `plan`: where the contributions of a job are reduced, and which members have standbys."""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class PlannedSite(msgspec.Struct, frozen=True):
@@ -29,6 +30,35 @@ class PlannedLayout(msgspec.Struct, frozen=True):
     groups: list[PlannedGroup]
 
 
+class PlannedStandby(msgspec.Struct, frozen=True):
+    """A member that ships its open windows; `standby` has acknowledged them, null: none yet."""
+
+    agent: str
+    standby: str | None
+
+
+class PlannedStandbys(msgspec.Struct, frozen=True):
+    """Which members have a standby, and what remains if one failure domain is lost.
+
+    Attributes:
+        budget: as in the text of the job, such as ALL or KEEPS 0.95.
+        across: the label in which a member and its standby differ.
+        members: those that ship.
+        of: number of all members.
+        kept: by domain, the fidelity of what the members have read, with the standbys that hold windows.
+        without: the same without standbys.
+        reachable: the least fidelity that the plan would keep when all its standbys hold their windows.
+    """
+
+    budget: str
+    across: str
+    members: list[PlannedStandby]
+    of: int
+    kept: dict[str, float]
+    without: dict[str, float]
+    reachable: float
+
+
 class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Where the contributions of a job are reduced.
 
@@ -37,6 +67,7 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
         across: the label in its text; "": it names none.
         layout: null if one tree reduces the contributions of all agents.
         notes: what an operator should know about it.
+        standbys: absent if the job has no STANDBY.
     """
 
     job: str
@@ -44,3 +75,4 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     across: str
     layout: PlannedLayout | None
     notes: list[str]
+    standbys: PlannedStandbys | UnsetType = UNSET

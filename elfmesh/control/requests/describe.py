@@ -23,6 +23,7 @@ from elfmesh.control.protocol.replies import Description, JobRow, MemberRow, Rec
 from elfmesh.control.protocol.replies_agents import AgentRow, Health
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.requests.dead_agents import ALIVE
+from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.control.requests.precondition import seen_of
 from elfmesh.interval_map import END
 from elfmesh.units import format_duration
@@ -119,6 +120,7 @@ def description(context: Context, master: Master) -> Description:
         errors=[*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
         spent=closer.latency_stats.describe(),
         tentative=master.accuracy.describe() or UNSET,
+        kept_if_lost=UNSET if plan.standby_s is None else planned_standbys(master).kept,
         results=[head_of(record) for record in master.tally.recent],
         tree=next((each for each in trees if each.get("tree") == master.job.hex()), None),
     )

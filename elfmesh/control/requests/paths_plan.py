@@ -1,12 +1,22 @@
-"""The answer to `plan`: the layout of a job as its master has it."""
+"""The answer to `plan`: the layout of a job and its standbys, as its master has them."""
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain_text
+from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.layout import group_of, notes
-from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedLayout, PlannedSite
+from elfmesh.control.protocol.replies_plan import (
+    JobLayout,
+    PlannedGroup,
+    PlannedLayout,
+    PlannedSite,
+    PlannedStandby,
+    PlannedStandbys,
+)
 from elfmesh.machine import Contact
 
 NO_PATHS = "the job has no PATHS, so one tree reduces the contributions of all"
@@ -40,4 +50,32 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         across=plan.across,
         layout=found,
         notes=notes(layout, members, plan.across, plan.paths) if plan.paths else [NO_PATHS],
+        standbys=UNSET if plan.standby_s is None else planned_standbys(master),
     )
+
+
+def planned_standbys(master: Master) -> PlannedStandbys:
+    """Return the standbys of a job with STANDBY. A standby in the domain of its member keeps nothing."""
+    term, budget = master.term, master.term.plan.standbys
+    domains = domains_of(term.book.active, term.plan.standby_across)
+    scenarios = DomainLosses(domains, master.rates, term.plan.shape)
+    planned = term.standby_plans.standbys
+    rows, held, placed = [], set[int](), len({*domains.values()}) > 1
+    for entry in term.book.active:
+        standby = term.members.standby_of(entry.number)
+        if standby is not None and domains.get(standby.number) != domains[entry.number]:
+            held.add(entry.number)
+        if planned is None or entry.number in planned:
+            rows.append(PlannedStandby(entry.name, None if standby is None else standby.name))
+    names = {entry.contact.id.hex(): entry.name for entry in term.book.active}
+
+    def shown(values: dict[tuple[str, ...], float]) -> dict[str, float]:
+        texts = {"/".join(names.get(part, part) for part in each if part): each for each in values}
+        return {text: round(values[each], 4) for text, each in sorted(texts.items())}
+
+    ships = {*domains} if planned is None else {*planned}
+    reachable = min(scenarios.kept(ships if placed else set()).values(), default=1.0)
+    return PlannedStandbys(
+        str(budget), term.plan.standby_across, rows, len(domains), shown(scenarios.kept(held)),
+        shown(scenarios.kept(())), round(reachable, 4),
+    )  # fmt: skip

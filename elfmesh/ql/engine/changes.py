@@ -151,6 +151,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         )
         for each in (before, after)
     ]
+    standbys = ("standby_us", "standbys", "standby_across")
     waiting = ("deadline_us", "on_straggler", "horizon_us")
     partitions = [_option(each, "partitions") for each in (before, after)]
     return [
@@ -166,7 +167,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (KEEP, "other labels", before.labels != after.labels),
         (KEEP, "other waiting rules", any(_option(before, n) != _option(after, n) for n in waiting)),
         (KEEP, "another number of replicas", _option(before, "replicas") != _option(after, "replicas")),
-        (KEEP, "other standbys", _option(before, "standby_us") != _option(after, "standby_us")),
+        (KEEP, "other standbys", any(_option(before, n) != _option(after, n) for n in standbys)),
         (KEEP, "other paths", _paths(before) != _paths(after)),
         (KEEP, "another period of early rows", _option(before, "early_us") != _option(after, "early_us")),
         (KEEP, "whether partials are kept", _option(before, "partials") != _option(after, "partials")),

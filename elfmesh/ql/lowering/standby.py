@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
-from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.plan.statement import Statement, job_read
+import re
+from collections.abc import Callable
 
-STANDBY, LAG = "STANDBY", "LAG"
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.statement import ALL_MEMBERS, StandbyBudget, Statement, job_read
+
+STANDBY, LAG, KEEPS, STANDBY_ACROSS = "STANDBY", "LAG", "KEEPS", "STANDBY ACROSS"
 LAG_US_MIN = 100_000
 """Shortest time between two deltas, because a member and its standby exchange two messages in it."""
+
+MEMBERS_MAX = 1_000_000
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
+_SHARE = re.compile(r"[01](?:\.\d{0,6})?|\.\d{1,6}")
+_FORMS = "ALL, a number of members, a share of them, or KEEPS and a fidelity"
+_HINT = "Write STANDBY ALL, STANDBY 12, STANDBY '25 %' or STANDBY KEEPS 0.95."
+
+
+def read_budget(
+    word: str, following: str, shown: str, error: Callable[[str, str], QueryError]
+) -> tuple[StandbyBudget, int]:
+    """Return which members get a standby, and the number of tokens that state it.
+
+    Args:
+        word: the word behind STANDBY, in upper case; a string without its quotes.
+        following: the word after it.
+        shown: the first word as the user wrote it.
+        error: makes the error at the first word.
+
+    Raises:
+        QueryError: the words are no budget.
+    """
+    if word == "ALL":
+        return ALL_MEMBERS, 1
+    if word == KEEPS:
+        if _SHARE.fullmatch(following) and 0 < float(following) <= 1:
+            return StandbyBudget("keeps", float(following)), 2
+        raise error(f"{KEEPS} takes a fidelity above 0 and up to 1", "Write STANDBY KEEPS 0.95.")
+    if (percent := _PERCENT.fullmatch(word)) is not None:
+        if 0 < float(percent[1]) <= 100:
+            return StandbyBudget("share", float(percent[1]) / 100), 1
+        raise error(f"a share is above 0 % and up to 100 %, not `{shown}`", "Write STANDBY '25 %'.")
+    if shown.isascii() and shown.isdigit() and 0 < int(shown) <= MEMBERS_MAX:
+        return StandbyBudget("members", float(shown)), 1
+    raise error(f"STANDBY takes {_FORMS}, not `{shown}`", _HINT)
 
 
 def check_standby(origin: SourceText, statement: Statement, at: int) -> None:

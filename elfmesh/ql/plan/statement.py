@@ -78,15 +78,31 @@ ONE_INTERVAL_US = 200 * 365 * 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class StandbyBudget:
+    """Which members get a standby: "all", a number of "members", a "share"; "keeps" for a least fidelity."""
+
+    unit: str
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        texts = {"all": "ALL", "members": f"{self.amount:g}", "share": f"'{100 * self.amount:g} %'"}
+        return texts.get(self.unit, f"KEEPS {self.amount:g}")
+
+
+ALL_MEMBERS = StandbyBudget("all")
+
+
+@dataclass(frozen=True, slots=True)
 class JobClause:
     """CREATE JOB and its options; times in microseconds.
 
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
     contains the time `history_us` ago (None: as its streams are configured), and ends `until_us` from now; 0:
     with the records that exist now; None: never. If `dated`, both are times since 1970. `delivery` is that of
-    a topic; None: a job. `standby_us` is the LAG of STANDBY; None: open windows have no standbys. `paths` is
-    the number of sites, 0: the job has one tree for all members. `across` is the label that forms groups of
-    members; "": the outermost label that tells members apart.
+    a topic; None: a job. `standby_us` is the LAG of STANDBY; None: open windows have no standbys. `standbys`
+    states which members have one, and `standby_across` the label in which a member and its standby differ.
+    `paths` is the number of sites, 0: the job has one tree for all members. `across` is the label that forms
+    groups of members; "": the outermost label that tells members apart.
     """
 
     namespace: str
@@ -108,6 +124,8 @@ class JobClause:
     standby_us: int | None = None
     paths: int = 0
     across: str = ""
+    standbys: StandbyBudget = ALL_MEMBERS
+    standby_across: str = "rack"
 
     @property
     def qualified(self) -> str:
@@ -130,6 +148,7 @@ def job_clause(
         int(given.get("REPLICAS", 0 if standby is None else 1)), KEEP in given, tables,
         None if early is None else int(early), delivery=delivery, standby_us=standby,
         paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
+        standby_across=str(given.get("STANDBY ACROSS", "rack")),
     )  # fmt: skip
 
 

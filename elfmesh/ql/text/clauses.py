@@ -22,7 +22,7 @@ from elfmesh.ql.expressions.refusals import (
     STREAM_NAME,
 )
 from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.lowering.standby import LAG, LAG_US_MIN, STANDBY
+from elfmesh.ql.lowering.standby import LAG, LAG_US_MIN, STANDBY, STANDBY_ACROSS, read_budget
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
@@ -30,7 +30,16 @@ from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.history import HISTORY, TIMESTAMP, UNTIL, JobRange, begins_range, time_of
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing, sealed_as_calls
-from elfmesh.ql.plan.statement import ACROSS, BESIDE, DOMAINS, KEEP, SEALED, JobClause, job_clause
+from elfmesh.ql.plan.statement import (
+    ACROSS,
+    ALL_MEMBERS,
+    BESIDE,
+    DOMAINS,
+    KEEP,
+    SEALED,
+    JobClause,
+    job_clause,
+)
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
@@ -90,6 +99,7 @@ class Cutter(TokenReader):
         super().__init__(source, normalised(source, tokens))
         self._every_at = self._early_at = self._standby_at = self._source_end = 0
         self._range = JobRange(source)
+        self._standbys = ALL_MEMBERS
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
@@ -109,6 +119,7 @@ class Cutter(TokenReader):
         if job is not None:
             times = self._range
             job = replace(job, history_us=times.begin_us, until_us=times.end_us, dated=times.dated)
+            job = replace(job, standbys=self._standbys)
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
         return Cut(
             marked, job, job_at, self._every_at, self._early_at, self._standby_at, self._range.at,
@@ -174,9 +185,9 @@ class Cutter(TokenReader):
             start = self._tokens[self._at].start
             self._at += len(option.split())
             given[option] = self._option_value(option)
-            if option == PATHS and self._word() == ACROSS:
+            if option in (PATHS, STANDBY) and self._word() == ACROSS:
                 self._at += 1
-                given[ACROSS] = self._domain()
+                given[ACROSS if option == PATHS else STANDBY_ACROSS] = self._domain()
             if option == "EVERY":
                 self._every_at = start
             elif option == EARLY:
@@ -220,9 +231,8 @@ class Cutter(TokenReader):
         if option == KEEP:
             return 1
         if option == STANDBY:
-            if self._word() != "ALL":
-                raise self._error(f"STANDBY takes ALL, not `{self._shown()}`", "Write STANDBY ALL.")
-            self._at += 1
+            self._standbys, read = read_budget(self._word(), self._word(1), self._shown(), self._error)
+            self._at += read
             return 1
         if option == "ON STRAGGLER":
             if self._word() not in _STRAGGLER:
@@ -237,8 +247,7 @@ class Cutter(TokenReader):
                 raise self._error(f"{option} takes {known}, not `{self._shown()}`", f"Write {option} {most}.")
             self._at += 1
             return int(text)
-        start = self._at
-        value = self._duration(option)
+        start, value = self._at, self._duration(option)
         if option in _LEAST and value < _LEAST[option][0]:
             self._at = start
             raise self._error(f"{option} must be {_LEAST[option][1]}", f"Write {option} {_LEAST[option][2]}.")

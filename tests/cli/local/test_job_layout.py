@@ -47,6 +47,30 @@ def test_a_layout_is_printed_with_its_groups_and_notes() -> None:
     assert list(layout_lines(read_reply(JobLayout, ONE_TREE))) == ["shop/top", "note: it has one tree"]
 
 
+STANDBYS: dict[str, Any] = {
+    "budget": "KEEPS 0.95",
+    "across": "rack",
+    "members": [{"agent": "web1", "standby": "web4"}, {"agent": "web2", "standby": None}],
+    "of": 9,
+    "kept": {"r1": 0.9, "r2": 0.7},
+    "without": {"r1": 0.6, "r2": 0.7},
+    "reachable": 0.9,
+}
+
+
+def test_standbys_are_printed_with_what_they_keep_and_what_no_choice_can_keep() -> None:
+    lines = list(layout_lines(read_reply(JobLayout, ONE_TREE | {"standbys": STANDBYS})))
+    assert lines[1:] == [
+        "STANDBY KEEPS 0.95 ACROSS rack  2 of 9 members",
+        "kept of what was read, whichever of 2 failure domains is lost: 0.600 -> 0.700",
+        "  web1 -> web4  web2 -> none yet",
+        "  without r1: 0.900",
+        "  without r2: 0.700",
+        "note: no choice of standbys keeps 0.95; this one keeps 0.900",
+        "note: it has one tree",
+    ]
+
+
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_the_layout_of_a_job_comes_from_its_master(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     backend = FakeBackend()

@@ -96,6 +96,25 @@ def test_in_a_fleet_of_one_rack_the_nearest_stands_by_and_alone_none() -> None:
     assert not rig.sender.standby
 
 
+def test_a_member_that_the_plan_leaves_out_has_no_standby_and_drops_the_one_that_it_had() -> None:
+    rig = Rig().begun()
+    rig.sender.on_roster(replace(TERMS, members=rig.members, standbys=(2, 3)))
+    assert rig.out()[0] == CutPanes(JOB, 0, whole=False)
+    assert rig.sender.standby is None
+    rig.sender.on_roster(replace(TERMS, members=rig.members, standbys=(1,)))
+    assert rig.out()[0] == CutPanes(JOB, 2, whole=True)
+
+
+def test_the_label_of_the_clause_decides_what_another_domain_is() -> None:
+    rig = Rig()
+    rig.side.plan = read_plan(TEXT.replace("ALL", "ALL ACROSS region"))
+    near, far = (replace(each, contact=replace(each.contact, region=region)) for each, region in zip(
+        rig.members[2:], ("eu", "us"), strict=True))  # fmt: skip
+    rig.context.me = replace(rig.context.me, region="eu")
+    rig.sender.on_roster(replace(TERMS, members=(rig.members[0], near, far)))
+    assert rig.sender.standby == far.contact
+
+
 def test_the_next_delta_is_cut_a_lag_after_the_acknowledgement() -> None:
     rig = Rig().begun()
     run(rig.context, 0.49)

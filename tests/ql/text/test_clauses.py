@@ -63,39 +63,6 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
 )  # fmt: skip
 
 
-STREAM = "SELECT k, count(*) AS n FROM s GROUP BY k"
-
-test_a_wrong_standby_is_refused_where_it_is_wrong = refusing(
-    (f"CREATE JOB j EVERY '5 s' STANDBY AS {STREAM}", 1, 34, "STANDBY takes ALL, not `AS`", "STANDBY ALL"),
-    (f"CREATE JOB j EVERY '5 s' STANDBY 3 AS {STREAM}", 1, 34, "STANDBY takes ALL, not `3`", "STANDBY ALL"),
-    (f"CREATE JOB j EVERY '5 s' LAG '1 s' AS {STREAM}", 1, 36, "LAG is an option of STANDBY", "LAG '1 s'"),
-    (f"CREATE JOB j EVERY '5 s' STANDBY ALL LAG '99 ms' AS {STREAM}", 1, 42, "at least 100 ms", "LAG '1 s'"),
-    (f"CREATE JOB j EVERY '5 s' STANDBY ALL LAG '1' AS {STREAM}", 1, 42, "is not a duration", ""),
-    (f"CREATE JOB j EVERY '5 s' STANDBY ALL STANDBY ALL AS {STREAM}", 1, 38, "given twice", "Remove"),
-    (
-        "CREATE JOB j STANDBY ALL AS SELECT k, count(*) n FROM s GROUP BY k, SESSION(ts, INTERVAL 1 DAY)",
-        1, 14, "windows of a fixed size, not SESSION", "TUMBLE or HOP",
-    ),
-    ("CREATE JOB j EVERY '5 s' STANDBY ALL AS SELECT n FROM a.b", 1, 26, "no open windows", "is read"),
-    ("CREATE TOPIC t DELIVERY UNORDERED STANDBY ALL", 1, 46, "a topic has no STANDBY", "Leave it out"),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "lag_us", "replicas"),
-    [
-        ("STANDBY ALL", 1_000_000, 1),
-        ("STANDBY ALL LAG '100 ms' REPLICAS 2", 100_000, 2),
-        ("STANDBY ALL REPLICAS 0", 1_000_000, 0),
-        ("", None, 0),
-    ],
-)
-def test_standby_has_a_lag_and_implies_a_replica(options: str, lag_us: int | None, replicas: int) -> None:
-    job = parse(f"CREATE JOB j EVERY '5 s' {options} AS {STREAM}").job
-    assert job is not None
-    assert (job.standby_us, job.replicas) == (lag_us, replicas)
-
-
 def test_all_options_of_a_job() -> None:
     job = parse(
         "CREATE JOB n.j EVERY '5 s' LATENESS 2 MINUTES DEADLINE INTERVAL '1 m' ON STRAGGLER WAIT "

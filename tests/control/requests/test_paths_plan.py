@@ -1,0 +1,36 @@
+"""The answer to `plan`: the standbys of a job, and what they keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from elfmesh.control.protocol.messages_standby import Shipping
+from elfmesh.control.requests.paths_plan import job_layout, planned_standbys
+from tests.control.member.support import TEXT
+from tests.control.requests.led import JOB, Led, shown
+
+
+def test_a_job_without_the_clause_has_no_standbys() -> None:
+    rig = Led()
+    assert "standbys" not in shown(job_layout(rig.context, rig.master))
+    assert "kept_if_lost" not in rig.described()
+
+
+@pytest.mark.parametrize(("clause", "count"), [("STANDBY 2", 2), ("STANDBY ALL", 3), ("STANDBY '40 %'", 1)])
+def test_only_standbys_that_hold_windows_keep_anything(clause: str, count: int) -> None:
+    rig = Led(TEXT.replace("DEADLINE", f"{clause} DEADLINE"))
+    term = rig.master.term
+    found = planned_standbys(rig.master)
+    assert (len(found.members), found.budget) == (count, clause.removeprefix("STANDBY "))
+    term.members._standbys.clear()
+    empty = planned_standbys(rig.master)
+    assert empty.kept == empty.without
+    assert {each.standby for each in empty.members} == {None}
+    for entry in term.book.active:
+        other = next(each for each in term.book.active if each != entry)
+        report = Shipping(JOB, term.epoch, entry.number, other.contact.id)
+        term.members.on_shipping(entry.contact, report)
+    whole = planned_standbys(rig.master)
+    assert set(whole.kept.values()) == {1.0}
+    assert set(whole.without) == {each.name for each in term.book.active}, "each host is a domain"
+    assert rig.described()["kept_if_lost"] == whole.kept
