@@ -64,6 +64,7 @@ from elfmesh.control.register.first_acceptors import NOT_JOINED
 from elfmesh.control.replicas import known_peers
 from elfmesh.control.requests import dead_agents
 from elfmesh.control.requests.handler import RequestHandler
+from elfmesh.control.requests.paths_plan import least_kept
 from elfmesh.control.requests.requests import REQUEST_S, Requests
 from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import voting
@@ -180,6 +181,11 @@ class Control:
             each.term.manifest.qualified: each.accuracy.overlap for each in self.leadership.masters.values()
         }
         return {job: overlap for job, overlap in led.items() if overlap is not None}
+
+    def kept_if_lost(self) -> dict[str, float]:
+        """Return, by job with STANDBY that is led here, what the loss of any failure domain leaves."""
+        led = [each for each in self.leadership.masters.values() if each.term.plan.standby_s is not None]
+        return {each.term.manifest.qualified: least_kept(each) for each in led}
 
     def _take(self, event: Event) -> None:
         match event:

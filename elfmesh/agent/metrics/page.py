@@ -92,6 +92,11 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Share of the final rows that tentative records had; the job's master reports it.",
         ("job",),
     ),
+    "elf_job_kept_if_lost": (
+        GAUGE,
+        "Least share of what was read that standbys keep if a failure domain is lost; the master reports it.",
+        ("job",),
+    ),
     "elf_job_waits": (
         GAUGE,
         "1 while the job does not read: it is paused, or too much is not closed.",
@@ -187,6 +192,8 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
         add("elf_agent_stream_problems", len(each["problems"]), stream=stream)
     for job, overlap in sorted(reported.get("tentative", {}).items())[:JOBS_MAX]:
         add("elf_job_tentative_overlap", overlap, job=job)
+    for job, kept in sorted(reported.get("kept_if_lost", {}).items())[:JOBS_MAX]:
+        add("elf_job_kept_if_lost", kept, job=job)
     for job, each in _shown_jobs(reported["job_costs"]):
         _add_job(add, job, each, now_s)
     return found

@@ -285,6 +285,7 @@ class LocalAgent:
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
             "tentative": self.control.tentative_overlaps(),
+            "kept_if_lost": self.control.kept_if_lost(),
             "votes": msgspec.to_builtins(self.control.voting()),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),

@@ -54,7 +54,7 @@ def standby_lines(plan: PlannedStandbys) -> Iterator[str]:
     many = f"{len(plan.kept)} failure domains" if len(plan.kept) != 1 else "one failure domain"
     yield f"STANDBY {plan.budget} ACROSS {plan.across}  {len(plan.members)} of {plan.of} members"
     yield f"kept of what was read, whichever of {many} is lost: {before:.3f} -> {after:.3f}"
-    pairs = [f"{each.agent} -> {each.standby or 'none yet'}" for each in plan.members]
+    pairs = [f"{each.agent} -> {each.standby or each.problem or 'none yet'}" for each in plan.members]
     more = f"  ... ({len(pairs) - PAIRS_MAX} more)" if len(pairs) > PAIRS_MAX else ""
     if pairs:
         yield "  " + "  ".join(pairs[:PAIRS_MAX]) + more

@@ -25,6 +25,7 @@ from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.machine import Contact
 
+PROBLEM_MAX = 200
 ENROLL_S = 0.02
 """How long enrolments are collected for one roster."""
 
@@ -51,16 +52,22 @@ class JobMembers:
         self._context, self._book, self._term = term.context, term.book, term
         self._enrolling: list[Enroll] = []
         self._standbys: dict[int, bytes] = {}
+        self._without_standby: dict[int, str] = {}
 
     def standby_of(self, number: int) -> RosterEntry | None:
         """Return the member that holds the open panes of another one, as that has reported it."""
         return self._book.of(self._standbys.get(number, b""))
+
+    def standby_problem(self, number: int) -> str:
+        """Return why a member has no standby, as it has reported; "" if it has one or none is planned."""
+        return self._without_standby.get(number, "")
 
     def on_shipping(self, sender: Contact, message: Shipping) -> None:
         """A member reports its standby."""
         entry = self._book.entry(message.number)
         if entry is not None and entry.contact.id == sender.id:
             self._standbys[message.number] = message.standby
+            self._without_standby[message.number] = message.problem[:PROBLEM_MAX]
 
     def on_enroll(self, message: Enroll) -> None:
         """An agent is ready to work on the job, for the first time or again."""

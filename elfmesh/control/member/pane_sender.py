@@ -39,6 +39,10 @@ DELTAS_MAX = 512
 
 REPORT_S = 10.0
 BULK_LANE = 2
+ALONE = "no other agent is a member"
+TOO_BIG = "its open windows are larger than 16 MiB"
+NO_ROOM, SILENT = "no agent has room", "no agent acknowledges"
+"""Why a member has no standby."""
 
 
 class ShippingMember(Protocol):
@@ -64,21 +68,23 @@ class PaneSender:
         self.standby: Contact | None = None
         self.acknowledged = False
         self._peers: tuple[Contact, ...] = ()
+        self._is_planned = False
         self._avoided: dict[bytes, float] = {}
         self._order = self._chain = self._next = self._tries = 0
         self._sent: tuple[Delta, bytes] | None = None
         self._whole_bytes = self._delta_bytes = 0
-        self._reported, self._reported_at = (0, 0, b""), float("-inf")
+        self._reported, self._reported_at, self._problem = (0, 0, b"", ""), float("-inf"), ""
         self._alarm = Alarm(context, self._due)
 
     def on_roster(self, terms: Terms) -> None:
         """Choose the standby among the members of a roster, if this member is to have one."""
         me = self._context.me
         planned = terms.standbys
-        if self._member.plan.standby_s is None or not (
+        self._is_planned = self._member.plan.standby_s is not None and (
             isinstance(planned, UnsetType)
             or any(each.number in planned for each in terms.members if each.contact.id == me.id)
-        ):
+        )
+        if not self._is_planned:
             self._peers = ()
         else:
             others = [
@@ -87,6 +93,8 @@ class PaneSender:
             label = self._member.plan.standby_across
             others.sort(key=lambda each: (share(me, each, label), ids.distance(each.id, me.id)))
             self._peers = tuple(others)
+        if not self._peers or self._problem == ALONE:
+            self._problem = ALONE if self._is_planned and not self._peers else ""
         self._choose()
         self._report()
 
@@ -94,9 +102,10 @@ class PaneSender:
         """Tell the master which agent stands by; from time to time again, because a message may be lost."""
         member, now = self._member, self._context.now
         standby = self.standby.id if self.standby is not None and self.acknowledged else b""
-        if member.entry is None or not (standby or self._reported[2]):
+        problem = "" if standby else self._problem
+        if member.entry is None or not (standby or problem or any(self._reported[2:])):
             return
-        state = (member.epoch, member.entry.number, standby)
+        state = (member.epoch, member.entry.number, standby, problem)
         if state != self._reported or now - self._reported_at >= REPORT_S:
             self._reported, self._reported_at = state, now
             self._context.send(member.master, Shipping(member.manifest.job_id, *state))
@@ -127,7 +136,8 @@ class PaneSender:
         payload = b"".join(each.payload for each in event.panes)
         if event.error or len(payload) > DATA_FRAME_BYTES_MAX or len(event.panes) > PANES_MAX:
             self._context.stats["control.not_shipped_too_big"] += 1
-            self._sent, self.acknowledged = None, False
+            self._sent, self.acknowledged, self._problem = None, False, TOO_BIG
+            self._report()
             self._alarm.set(AVOID_S)
             return
         if not event.panes and not event.whole:
@@ -170,9 +180,9 @@ class PaneSender:
         if (message.boot, message.chain) != chain:
             return
         if not message.has_room:
-            self._replace()
+            self._replace(NO_ROOM)
         elif message.next > self._next:
-            self._sent, self.acknowledged, self._next = None, True, self._next + 1
+            self._sent, self.acknowledged, self._next, self._problem = None, True, self._next + 1, ""
             self._report()
             self._later()
         elif message.next < self._next:  # it was restarted, or dropped the chain
@@ -193,18 +203,19 @@ class PaneSender:
         elif self._tries < TRIES:
             self._send()
         else:
-            self._replace()
+            self._replace(SILENT)
 
-    def _replace(self) -> None:
+    def _replace(self, problem: str) -> None:
         """Ship to another agent; if there is none, to this one again after a pause."""
         assert self.standby is not None
-        before = self.standby
+        before, self._problem = self.standby, problem
         self._avoided[before.id] = self._context.now + AVOID_S
         self._context.stats["control.standbys_replaced"] += 1
         self._choose()
         if self.standby == before:
             self._sent, self.acknowledged = None, False
             self._alarm.set(AVOID_S)
+        self._report()
 
     def stop(self) -> None:
         self.standby, self._sent = None, None

@@ -86,7 +86,7 @@ class Prefix(Caused, frozen=True, tag="ctl.prefix"):
 
 
 class Shipping(Message, frozen=True, tag="ctl.shipping"):
-    """Member to master: which agent holds its open panes now, for display; b"": none."""
+    """Member to master, for display: which agent holds its open panes now; b"": none, by `problem`."""
 
     since: ClassVar[int] = 3
 
@@ -94,6 +94,7 @@ class Shipping(Message, frozen=True, tag="ctl.shipping"):
     epoch: Count
     number: Count
     standby: bytes
+    problem: str = ""
 
 
 STANDBY_MESSAGES: tuple[type[Message], ...] = (Delta, Chained, Prefix, Shipping)

@@ -31,10 +31,11 @@ class PlannedLayout(msgspec.Struct, frozen=True):
 
 
 class PlannedStandby(msgspec.Struct, frozen=True):
-    """A member that ships its open windows; `standby` has acknowledged them, null: none yet."""
+    """A member that ships its open windows; `standby` has acknowledged them; null: none, by `problem`."""
 
     agent: str
     standby: str | None
+    problem: str = ""
 
 
 class PlannedStandbys(msgspec.Struct, frozen=True):

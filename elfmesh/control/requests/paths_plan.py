@@ -66,7 +66,8 @@ def planned_standbys(master: Master) -> PlannedStandbys:
         if standby is not None and domains.get(standby.number) != domains[entry.number]:
             held.add(entry.number)
         if planned is None or entry.number in planned:
-            rows.append(PlannedStandby(entry.name, None if standby is None else standby.name))
+            problem = "" if standby is not None else term.members.standby_problem(entry.number)
+            rows.append(PlannedStandby(entry.name, None if standby is None else standby.name, problem))
     names = {entry.contact.id.hex(): entry.name for entry in term.book.active}
 
     def shown(values: dict[tuple[str, ...], float]) -> dict[str, float]:
@@ -79,3 +80,8 @@ def planned_standbys(master: Master) -> PlannedStandbys:
         str(budget), term.plan.standby_across, rows, len(domains), shown(scenarios.kept(held)),
         shown(scenarios.kept(())), round(reachable, 4),
     )  # fmt: skip
+
+
+def least_kept(master: Master) -> float:
+    """Return what the loss of any single domain leaves at least of what the members have read."""
+    return min(planned_standbys(master).kept.values(), default=1.0)

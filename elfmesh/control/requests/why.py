@@ -16,6 +16,7 @@ from elfmesh.control.jobs.roster import called
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.replies import DelayingAgent, Span, Why
 from elfmesh.control.requests.describe import head_of, shown_interval, voters_without_votes
+from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.interval_map import bits, numbers
 from elfmesh.units import format_duration
 
@@ -68,6 +69,7 @@ def explanation(context: Context, master: Master) -> Why:
         because=_sentence(stage, agents, len(numbers(missing)), held, master)
         + _lacking(newest)
         + _without_rows(master)
+        + _without_standby(master)
         + _voters(master)
         + _names(master)
         + _waiting(context),
@@ -83,6 +85,14 @@ def _lacking(newest: ResultRecord | None) -> str:
     return (
         f"; the newest record (interval {newest.index}, {newest.state}) has {inside} and lacks {named}{more}"
     )
+
+
+def _without_standby(master: Master) -> str:
+    if master.term.plan.standby_s is None:
+        return ""
+    found = [f"{each.agent} ({each.problem})" for each in planned_standbys(master).members if each.problem]
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"; without a standby: {', '.join(found[:NAMED])}{more}" if found else ""
 
 
 def _without_rows(master: Master) -> str:

@@ -63,10 +63,12 @@ def parsed(text: bytes) -> dict[str, list[Any]]:
     return {family.name: family.samples for family in text_string_to_metric_families(text.decode())}
 
 
-def test_a_master_has_the_worth_of_tentative_records() -> None:
-    found = parsed(write(samples_of(reported({}, tentative={"t/m": 0.9}), {}, 100.0)))
-    (sample,) = found["elf_job_tentative_overlap"]
-    assert (sample.labels, sample.value) == ({"job": "t/m"}, 0.9)
+def test_a_master_has_the_worth_of_tentative_records_and_of_standbys() -> None:
+    worth = {"tentative": {"t/m": 0.9}, "kept_if_lost": {"t/m": 0.7}}
+    found = parsed(write(samples_of(reported({}, **worth), {}, 100.0)))
+    for name, value in (("elf_job_tentative_overlap", 0.9), ("elf_job_kept_if_lost", 0.7)):
+        (sample,) = found[name]
+        assert (sample.labels, sample.value) == ({"job": "t/m"}, value)
 
 
 def test_metrics_hold_the_numbers_that_the_agent_reports() -> None:
@@ -152,8 +154,8 @@ def test_a_live_agent_has_what_the_dashboard_draws(tmp_path: Path) -> None:
     names = {each.name for samples in found.values() for each in samples}
     assert drawn <= names, sorted(drawn - names)
     declared = {*METRICS, *(f"elf_agent_{name}_seconds" for name in NAMES)}
-    # There was no tentative record, and the agents of this fleet have no certificates.
-    declared -= {"elf_job_tentative_overlap", "elf_agent_certificate_days"}
+    # There was no tentative record and no standby, and the agents of this fleet have no certificates.
+    declared -= {"elf_job_tentative_overlap", "elf_job_kept_if_lost", "elf_agent_certificate_days"}
     assert set(found) == declared, "what is declared is there, and nothing else"
     lines = {each.labels["job"]: each.value for each in found["elf_job_lines"]}
     assert lines["t/m"] > 0

@@ -11,10 +11,19 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.member import pane_sender as under_test
-from elfmesh.control.member.pane_sender import AGAIN_S, AVOID_S, TRIES, PaneSender
+from elfmesh.control.member.pane_sender import (
+    AGAIN_S,
+    ALONE,
+    AVOID_S,
+    NO_ROOM,
+    SILENT,
+    TOO_BIG,
+    TRIES,
+    PaneSender,
+)
 from elfmesh.control.protocol.events import CutPanes, PanesCut
 from elfmesh.control.protocol.events_standby import CutPane
-from elfmesh.control.protocol.messages_standby import Chained, Delta
+from elfmesh.control.protocol.messages_standby import Chained, Delta, Shipping
 from elfmesh.machine import Contact, Send
 from tests.control.closing.rig import manifest_of
 from tests.control.contexts import new_context
@@ -92,7 +101,7 @@ def test_in_a_fleet_of_one_rack_the_nearest_stands_by_and_alone_none() -> None:
     rig = Rig(member(2, "r1"))
     assert rig.sender.standby == rig.members[1].contact
     rig.sender.on_roster(replace(TERMS, members=rig.members[:1]))
-    assert rig.out()[-1] == CutPanes(JOB, 0, whole=False)
+    assert CutPanes(JOB, 0, whole=False) in rig.out()
     assert not rig.sender.standby
 
 
@@ -142,7 +151,7 @@ def test_what_is_not_acknowledged_is_sent_again_and_then_to_another_agent() -> N
     run(rig.context, 0.6 + AGAIN_S * (TRIES - 0.5))
     assert rig.deltas() == [(first, 1, 1)] * TRIES
     run(rig.context, 0.6 + AGAIN_S * (TRIES + 0.5))
-    assert rig.out() == [CutPanes(JOB, 3, whole=True)]
+    assert rig.out()[0] == CutPanes(JOB, 3, whole=True)
     assert rig.sender.standby not in (None, first)
     rig.cut(3, whole=True)
     assert rig.deltas() == [(rig.sender.standby, 2, 0)]
@@ -207,3 +216,34 @@ def test_reports_of_earlier_orders_and_acknowledgements_of_other_agents_change_n
     rig.out()
     run(rig.context, 100.0)
     assert rig.out() == []
+
+
+def problems(rig: Rig) -> list[tuple[bytes, str]]:
+    """The standbys and the problems that the member reports to its master."""
+    sent = [each[1] for each in rig.out() if isinstance(each, tuple)]
+    return [(each.standby, each.problem) for each in sent if isinstance(each, Shipping)]
+
+
+def test_the_master_receives_why_a_member_has_no_standby() -> None:
+    rig = Rig(member(2, "r2"))
+    assert problems(rig) == [], "it may have one soon"
+    rig.cut(1, whole=True, error="too large")
+    assert problems(rig) == [(b"", TOO_BIG)]
+    run(rig.context, AVOID_S + 1)
+    rig.cut(2, whole=True)
+    rig.acknowledge(1, 0, has_room=False)
+    assert problems(rig) == [(b"", NO_ROOM)]
+    run(rig.context, 2 * AVOID_S + 2)
+    rig.cut(3, whole=True)
+    rig.acknowledge(2, 1)
+    assert rig.sender.standby is not None
+    assert problems(rig) == [(rig.sender.standby.id, "")]
+    rig.sender.on_roster(replace(TERMS, members=rig.members[:1]))
+    assert problems(rig) == [(b"", ALONE)]
+
+
+def test_the_master_receives_that_no_agent_acknowledges() -> None:
+    rig = Rig(member(2, "r2"))
+    rig.cut(1, whole=True)
+    run(rig.context, AGAIN_S * (TRIES + 0.5))
+    assert problems(rig) == [(b"", SILENT)]

@@ -34,3 +34,16 @@ def test_only_standbys_that_hold_windows_keep_anything(clause: str, count: int) 
     assert set(whole.kept.values()) == {1.0}
     assert set(whole.without) == {each.name for each in term.book.active}, "each host is a domain"
     assert rig.described()["kept_if_lost"] == whole.kept
+
+
+def test_why_names_members_of_the_plan_without_a_standby_and_the_reason() -> None:
+    rig = Led(TEXT.replace("DEADLINE", "STANDBY ALL DEADLINE"))
+    term = rig.master.term
+    first, second, _ = term.book.active
+    for entry, problem in ((first, "no agent has room"), (second, "")):
+        report = Shipping(JOB, term.epoch, entry.number, b"", problem)
+        term.members.on_shipping(entry.contact, report)
+    assert f"; without a standby: {first.name} (no agent has room)" in rig.why()["because"]
+    rows = {each.agent: each.problem for each in planned_standbys(rig.master).members}
+    assert (rows[first.name], rows[second.name]) == ("no agent has room", "")
+    assert rig.agent.control.kept_if_lost() == {"shop/top": min(planned_standbys(rig.master).kept.values())}
