@@ -2,9 +2,10 @@
 
 Parts: `words` is Fig. 8, `ads` Figs. 9 and 10, `seals` Fig. 11, `answers` the check of VIII-B1: simulated by
 a model in virtual time (`benchmarks.strategies`). `early` and `partitions` run real agents
-(`benchmarks.coordination_agents`), `sealed` the engine of an agent, `analysis` the analyser. The peers are
-the uncoordinated run, and the same query without SEALED. Strategies with the label Async have equal checksums
-and equal answers of all replicas; otherwise the run fails.
+(`benchmarks.coordination_agents`), as does `topics` (`benchmarks.coordination_topics`), `sealed` the engine
+of an agent, `analysis` the analyser. The peers are the uncoordinated run, and the same query without SEALED.
+Strategies with the label Async have equal checksums and equal answers of all replicas; otherwise the run
+fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from benchmarks import strategies
 from benchmarks.coordination_agents import CLICKS, PARTITIONS, early, partitions
+from benchmarks.coordination_topics import topics
 from benchmarks.harness import Figure, checked
 from benchmarks.strategies import (
     COMMITS,
@@ -248,5 +250,6 @@ PARTS = {
     "early": early,
     "sealed": sealed,
     "partitions": partitions,
+    "topics": topics,
     "analysis": analysis,
 }

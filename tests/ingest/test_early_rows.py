@@ -151,8 +151,8 @@ def test_the_estimate_of_registers_never_falls() -> None:
 
 
 BOTH = JOB.format("k, count(*) AS n", " HAVING count(*) >= 4") + (
-    " UNION ALL SELECT u, count(*) FROM other"
-    " GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), u HAVING count(*) >= 2"
+    " UNION ALL SELECT u, count(*) FROM other GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), u"
+    " HAVING count(*) >= 2"
 )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 
 from elfmesh.control.jobs.records import BUCKETS, FIRST, Partly, ResultRecord, table_to_ipc
 from elfmesh.control.protocol.events import Reply
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.aftermath import _part_of_the_job, joined
@@ -28,7 +29,7 @@ from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.judging.oracle import HostTruth, Truth
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.recovering import YIELD_S, Recovery
-from tests.sim.swarm.scenario import NEW_DISK, Job, draw, sealed
+from tests.sim.swarm.scenario import NEW_DISK, draw, sealed
 from tests.sim.swarm.workload import Written
 
 KEY: Incarnation = ("sim/ids", "1")

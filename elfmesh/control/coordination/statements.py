@@ -233,7 +233,7 @@ class _JobComponents:
         self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
 
     def _has_tentative(self) -> bool:
-        """Return whether the job publishes open intervals. A batch of an ORDERED topic is its record."""
+        """Return whether the job publishes open intervals. A batch of an ORDERED topic is a record."""
         job = self.statement.job
         if job is None or job.delivery is TopicDelivery.ORDERED or self.statement.spans_intervals:
             return False

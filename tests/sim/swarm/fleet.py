@@ -17,16 +17,17 @@ from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError
 from tests.sim.swarm.clients import change
 from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath
 from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.history import History, Incarnation
+from tests.sim.swarm.judging.ordered_topic import TEXT as ORDERED_TEXT
 from tests.sim.swarm.judging.outcome import Published
 from tests.sim.swarm.judging.topics import ORDERED
 from tests.sim.swarm.network import SwarmNetwork
-from tests.sim.swarm.ordered_topic import TEXT as ORDERED_TEXT
 from tests.sim.swarm.recovering import Recovering
-from tests.sim.swarm.scenario import RECOVERY, Job, Scenario
+from tests.sim.swarm.scenario import RECOVERY, Scenario
 from tests.sim.world.wall import EPOCH_US
 
 WRITE_EVERY_S = 0.25

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.ql.plan.delivery import TopicDelivery
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
 from tests.sim.world.network import Faults
@@ -61,97 +62,6 @@ VARIED_FROM = 21
 
 WRITING_S = 0.045
 """A little less than agents wait for when only the clock says that an interval is over."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One job of a seed.
-
-    Attributes:
-        name: within the namespace "sim".
-        ids: groups by the record's number: a multiset of them; otherwise sums by key.
-        slide_s, size_s: between intervals; of one.
-        replicas: peers that keep each contribution.
-        horizon_s: how long who makes no progress is waited for; None: the job names none.
-        early_ms, standby_ms: period of early rows; LAG of standbys of open windows. None: the job has none.
-        enough: records that a group needs (sums by key only).
-        sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
-        paths: sites; then the members of each rack are a group. 0: one tree.
-        delivery: of a topic whose posts are the lines; "": it is no topic.
-    """
-
-    name: str
-    ids: bool
-    slide_s: int
-    size_s: int
-    lateness_s: int
-    deadline_s: float
-    straggler: str
-    partitions: int
-    least: int | None
-    replicas: int = 0
-    horizon_s: float | None = None
-    early_ms: int | None = None
-    enough: int = 1
-    sealed: str = ""
-    standby_ms: int | None = None
-    paths: int = 0
-    delivery: str = ""
-
-    @property
-    def sealed_from(self) -> int:
-        """The least value of a record that is a punctuation."""
-        return 700
-
-    @property
-    def after_us(self) -> int:
-        """How long a partition without a record stays open."""
-        return 3 * self.slide_us
-
-    @property
-    def slide_us(self) -> int:
-        return self.slide_s * 1_000_000
-
-    @property
-    def size_us(self) -> int:
-        return self.size_s * 1_000_000
-
-    @property
-    def text(self) -> str:
-        size = f"INTERVAL '{self.size_s}' SECOND"
-        hop = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, {size})"
-        window = f"TUMBLE(ts, {size})" if self.size_s == self.slide_s else hop
-        horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
-        replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
-        early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
-        if self.delivery:
-            return f"{self._topic}{horizon}{replicas}{early}"
-        replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
-        early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
-        head = (
-            f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
-            f" DEADLINE '{self.deadline_s:g} s'{horizon}"
-            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas}{early} AS"
-        )
-        where = f" WHERE v >= {self.least}" if self.least is not None else ""
-        if self.sealed:
-            head = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
-            window = f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed}"
-            window += f" AFTER '{3 * self.slide_s} s')"
-        if self.ids:
-            return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
-        having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
-        aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
-        return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
-
-    @property
-    def _topic(self) -> str:
-        seal = f" (k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed} AFTER '{3 * self.slide_s} s')"
-        return (
-            f"CREATE TOPIC sim.{self.name} FROM log DELIVERY {self.delivery}{seal if self.sealed else ''}"
-            f" EVERY '{self.slide_s} s' LATENESS '{self.lateness_s} s' DEADLINE '{self.deadline_s:g} s'"
-            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}"
-        )
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.register.acceptor import DIRECTORY
 from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.history import Contribution, History, Incarnation
 from tests.sim.swarm.judging.invariants import OPEN_FILES_MAX
 from tests.sim.swarm.judging.oracle import HostTruth, Truth
-from tests.sim.swarm.scenario import Job
 from tests.sim.swarm.workload import Written
 
 

@@ -349,15 +349,12 @@ def i12_closes_after_faults(out: Outcome) -> Iterator[str]:
 
 def no_bugs(out: Outcome) -> Iterator[str]:
     """No agent met an error that no fault explains."""
-    yield from out.bugs
-    yield from out.history.unnoticed
-    yield from out.history.damaged
+    yield from (*out.bugs, *out.history.unnoticed, *out.history.damaged)
     if not out.history.tampered:
         yield from out.history.worker_errors
     written = any(host.lines for truth in out.truths.values() for host in truth.hosts.values())
-    if not out.truths or (
-        written and not any(host.sealed for t in out.truths.values() for host in t.hosts.values())
-    ):
+    sealed = any(host.sealed for truth in out.truths.values() for host in truth.hosts.values())
+    if not out.truths or (written and not sealed):
         yield "nothing was read: whatever else holds means nothing"
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.judging.history import Contribution, Incarnation
-from tests.sim.swarm.scenario import Job
 from tests.sim.swarm.workload import GOOD, Written
 
 Rows = list[dict[str, Any]]

@@ -14,11 +14,12 @@ from elfmesh.control.jobs.records import FIRST, add_counts
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.replicas import known_peers
 from elfmesh.errors import ElfError
+from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.history import History, Incarnation
 from tests.sim.swarm.judging.invariants import LIVENESS_S
 from tests.sim.swarm.recovering import adopt_late
-from tests.sim.swarm.scenario import Job, Scenario
+from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.workload import Traffic
 from tests.sim.world.wall import EPOCH_US
 

@@ -1,0 +1,143 @@
+"""Topics at real agents: how many messages a second each delivery takes, and how late a message is.
+
+Four publishers insert posts of 1 KiB at four agents, in batches that are durable before the next one. A
+reader at one of them counts the rows of closed records; early rows of UNORDERED are not measured. The peer of
+each delivery is UNORDERED.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.fleet import until
+from benchmarks.harness import Figure, checked, percentile
+from elfmesh.api.client.asyncio import AsyncClient
+from elfmesh.api.client.client import Client, connect
+from elfmesh.cli.host.local_agents import LocalAgents
+from elfmesh.errors import ElfError
+
+PUBLISHERS = 4
+BATCH = 100
+MESSAGES = {False: 10_000, True: 200}
+"""Of each publisher, at full speed."""
+
+SINGLE = {False: 50, True: 5}
+PAUSE_S = 0.2
+"""Messages of each publisher one at a time, and the time between them."""
+
+BODY = json.dumps("x" * 1000)
+PROGRAM, NAME = "bench/posts", "bench/topic"
+SEALED = "SEALED (batch WHEN event = 'end' PRODUCERS ONE AFTER '1 h') EVERY '100 ms'"
+DELIVERIES = {
+    "UNORDERED": "UNORDERED EVERY '100 ms'",
+    "SEALED": SEALED,
+    "SEQUENCED": "SEQUENCED EVERY '100 ms'",
+    "ORDERED": "ORDERED",
+}
+SEALS = "s"
+"""Prefix of the producers of seals, which are no messages."""
+
+WITHIN_S = 300.0
+
+
+def topics(*, small: bool) -> list[Figure]:
+    """Messages a second of all publishers until a reader has them, and the latency of single messages."""
+    found = {name: _measured(text, small) for name, text in DELIVERIES.items()}
+    base = found["UNORDERED"][0]
+    checked(len({digest for _, _, digest in found.values()}) == 1, "topics have delivered other messages")
+    figures = []
+    for name, (rate, late, digest) in found.items():
+        peer = "" if name == "UNORDERED" else "UNORDERED"
+        shown = f"topic {name}, {PUBLISHERS} publishers, 1 KiB"
+        figures.append(Figure(shown, rate, "messages/s", peer, base / rate if peer else 0.0, digest))
+        figures.append(Figure(f"{shown}: one message to a reader, median", percentile(late, 0.5) * 1e3, "ms"))
+    return figures
+
+
+def _measured(delivery: str, small: bool) -> tuple[float, list[float], str]:
+    """Return messages a second, the latencies of single messages, and a digest of what was delivered."""
+    with tempfile.TemporaryDirectory() as directory, LocalAgents(Path(directory)) as fleet:
+        streams = ["--stream", f"posts=program://{PROGRAM},format=json,idle=1 s"]
+        fleet.start({f"a{number}": streams for number in range(PUBLISHERS)})
+        apis = [agent.api for agent in fleet.agents]
+        client = connect(apis[-1])
+        until(lambda: len(client.get("agents")) == PUBLISHERS, "all agents")
+        client.apply(f"CREATE TOPIC {NAME.replace('/', '.')} FROM posts DELIVERY {delivery}")
+        reader = _Reader(client)
+        single, bulk = SINGLE[small], MESSAGES[small]
+        posted = asyncio.run(_publish(apis, range(single), 1, PAUSE_S))
+        reader.wait(PUBLISHERS * single)
+        late = [reader.arrived[name] - at for name, at in posted.items()]
+        began = time.time()
+        asyncio.run(_publish(apis, range(single, single + bulk), BATCH, 0.0))
+        ended = reader.wait(PUBLISHERS * (single + bulk))
+        checked(not reader.repeated, "a message was delivered twice")
+        digest = hashlib.blake2b(repr(sorted(reader.arrived)).encode(), digest_size=8).hexdigest()
+        return PUBLISHERS * bulk / (ended - began), late, digest
+
+
+async def _publish(
+    apis: list[str], positions: range, size: int, pause_s: float
+) -> dict[tuple[str, int], float]:
+    """Insert posts at all agents side by side, and return when each was inserted."""
+    posted = dict[tuple[str, int], float]()
+
+    async def one(number: int, api: str) -> None:
+        async with AsyncClient(api) as client:
+            for start in range(positions.start, positions.stop, size):
+                chosen = range(start, min(start + size, positions.stop))
+                lines = list(_lines(number, chosen))
+                posted.update(dict.fromkeys(((f"p{number}", each) for each in chosen), time.time()))
+                await client.insert(PROGRAM, lines, stream="posts", producer="bench", position=chosen[-1])
+                await asyncio.sleep(pause_s)
+
+    await asyncio.gather(*(one(number, api) for number, api in enumerate(apis)))
+    return posted
+
+
+def _lines(number: int, positions: range) -> Iterator[bytes]:
+    """Return posts of a publisher, and behind them the post that seals their partition."""
+    about = {"ts": datetime.now(UTC).isoformat(), "batch": f"{number}/{positions.start}"}
+    for position in positions:
+        yield json.dumps({**about, "producer": f"p{number}", "position": position, "body": BODY}).encode()
+    end = {"producer": f"{SEALS}{number}", "position": positions[-1], "event": "end", "body": '"end"'}
+    yield json.dumps({**about, **end}).encode()
+
+
+class _Reader:
+    """A reader that follows the closed records of the topic in a thread.
+
+    Attributes:
+        arrived: by producer and position of each message, when the reader had it.
+        repeated: how often a message came once more.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.arrived: dict[tuple[str, int], float] = {}
+        self.repeated = 0
+        self._client = client
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(ElfError):  # the agents have been stopped
+            for line in self._client.results(NAME, follow=True):
+                now = time.time()
+                for row in line["rows"]:
+                    name = row["producer"], row["position"]
+                    self.repeated += name in self.arrived
+                    if not name[0].startswith(SEALS):
+                        self.arrived[name] = now
+
+    def wait(self, count: int) -> float:
+        """Return when the reader had so many messages."""
+        until(lambda: len(self.arrived) >= count, f"{count} messages", WITHIN_S)
+        return max(self.arrived.values())
