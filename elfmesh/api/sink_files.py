@@ -14,8 +14,8 @@ from elfmesh.control.jobs.graph import JobSink
 from elfmesh.errors import ConfigError
 
 SUFFIX = ".toml"
-KEYED = ("parquet", "postgres", "kafka")
-"""Types that store a record under its key, so that a repeated one changes nothing."""
+KEYED = ("parquet", "postgres", "kafka", "alertmanager")
+"""Types that store what they receive under a key, so that a repeated message changes nothing."""
 
 
 def read_sinks(text: str, file: str) -> list[JobSink]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -12,6 +15,7 @@ from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic
 from tests.e2e.test_agents import append, close, records
 from tests.e2e.test_kafka_to_sinks import receiver
+from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB e2e.sunk AS SELECT k, count(*) AS n FROM log
@@ -177,3 +181,50 @@ allow = ["127.0.0.0/8"]
         early = rows("EARLY")
         assert early.keys() <= final.keys()
         assert all(early[k] <= final[k] for k in early)
+
+
+ALERTING = """CREATE JOB e2e.alerting ALERT seen WHEN n >= 2 FOR 2 INTERVALS AS
+SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
+
+
+def lines(key: str) -> list[str]:
+    """Two records of each of the next seconds."""
+    begin = int(time.time()) + 2
+    times = [datetime.fromtimestamp(begin + second, UTC) for second in range(5) for _ in "12"]
+    return [json.dumps({"ts": at.isoformat(), "k": key}) for at in times]
+
+
+def alerting(root: Path, port: int) -> Path:
+    path = root / "agent.toml"
+    path.write_text(f"""
+[sinks.pager]
+type = "webhook"
+alerts = true
+jobs = ["e2e/*"]
+url = "http://127.0.0.1:{port}/hook"
+allow = ["127.0.0.0/8"]
+""")
+    return path
+
+
+def test_an_alert_fires_and_resolves_across_a_restart(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet, receiver() as (port, kept):
+
+        def states() -> list[str]:
+            return [each["state"] for each in kept.values() if each["labels"] == {"k": "a"}]
+
+        fleet.start(1, options=",format=json,idle=300ms", extra=["-c", str(alerting(tmp_path, port))])
+        agent = fleet[0]
+        agent.apply(ALERTING)
+        eventually(lambda: agent.get("/v1/agent")["sinks"]["pager"]["jobs"], what="the sink's job")
+        append(fleet.log(0), lines("a"))
+        eventually(lambda: states() == ["firing"], what="the notification")
+        agent.kill()
+        agent.start()
+        agent.wait_ready()
+        append(fleet.log(0), lines("b"))
+        eventually(lambda: states() == ["firing", "resolved"], what="the end of the alert")
+        found = elf("get", "alerts", "-o", "jsonl", "--api", agent.api).stdout.splitlines()
+        alerts = [json.loads(line) for line in found]
+        assert {(each["alert"], each["job"]) for each in alerts} == {("seen", "e2e/alerting")}
+        assert {"k": "a"} not in [each["labels"] for each in alerts], "it is ok"

@@ -21,6 +21,7 @@ from elfmesh.units import parse_duration_us, parse_size
 
 BODY_BYTES_MIN = 1_000
 TIMEOUT_US_MIN = 10_000
+REPEAT_US_MIN = 1_000_000
 _PATTERN = re.compile(r"[A-Za-z0-9_*?-]{1,128}[./][A-Za-z0-9_*?-]{1,128}|\*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -115,6 +116,8 @@ class WebhookSink(_Pushed, frozen=True, kw_only=True, tag="webhook"):
         allow: networks besides the public ones to which the name in `url` may resolve, such as "10.0.0.0/8".
         timeout: time limit of a request, from connecting to the end of the answer.
         body_max: maximum size of the JSON of an interval; larger ones are refused.
+        alerts: send the alerts of the jobs instead of their intervals.
+        repeat: how often an alert is sent again while it fires.
         idempotent: the receiver stores idempotency keys, so that an interval that it receives twice changes
             nothing. The agent does not check this; `elf lint` and `elf blazes` believe it.
     """
@@ -124,6 +127,8 @@ class WebhookSink(_Pushed, frozen=True, kw_only=True, tag="webhook"):
     allow: tuple[str, ...] = ()
     timeout: str = "10 s"
     body_max: str = "16 MB"
+    alerts: bool = False
+    repeat: str = "1 h"
     idempotent: bool = False
 
     @property
@@ -131,8 +136,33 @@ class WebhookSink(_Pushed, frozen=True, kw_only=True, tag="webhook"):
         return parse_duration_us(self.timeout) / 1e6
 
     @property
+    def repeat_us(self) -> int:
+        return parse_duration_us(self.repeat)
+
+    @property
     def body_bytes_max(self) -> int:
         return parse_size(self.body_max)
+
+
+class AlertmanagerSink(_Common, frozen=True, kw_only=True, tag="alertmanager"):
+    """Sends the alerts of jobs to an Alertmanager.
+
+    Attributes:
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        url: address of the Alertmanager, without /api/v2/alerts.
+        headers: headers of each request.
+        allow: networks besides the public ones to which the name in `url` may resolve, such as "10.0.0.0/8".
+        timeout: time limit of a request, from connecting to the end of the answer.
+    """
+
+    url: str
+    headers: dict[str, str] = {}
+    allow: tuple[str, ...] = ()
+    timeout: str = "10 s"
+
+    @property
+    def timeout_s(self) -> float:
+        return parse_duration_us(self.timeout) / 1e6
 
 
 class KafkaSink(_Pushed, frozen=True, kw_only=True, tag="kafka"):
@@ -154,8 +184,13 @@ class KafkaSink(_Pushed, frozen=True, kw_only=True, tag="kafka"):
     options: dict[str, str] = {}
 
 
-SinkConfig = ParquetSink | PrometheusSink | PostgresSink | WebhookSink | KafkaSink
+SinkConfig = ParquetSink | PrometheusSink | PostgresSink | WebhookSink | AlertmanagerSink | KafkaSink
 TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for kind in get_args(SinkConfig)}
+
+
+def sends_alerts(sink: SinkConfig) -> bool:
+    """Return whether a sink receives the alerts of its jobs."""
+    return isinstance(sink, AlertmanagerSink) or (isinstance(sink, WebhookSink) and sink.alerts)
 
 
 def check_sink(name: str, sink: SinkConfig, source: str) -> None:
@@ -175,6 +210,8 @@ def check_sink(name: str, sink: SinkConfig, source: str) -> None:
         text = "early rows and tentative results exclude each other"
         hint = 'Leave out state = "all": final records replace early rows as well.'
         raise ConfigError(text, where=f"{where}.early", hint=hint)
+    if isinstance(sink, WebhookSink | AlertmanagerSink):
+        _check_receiver(sink, where)
     if isinstance(sink, WebhookSink):
         _check_webhook(sink, where)
     if isinstance(sink, KafkaSink):
@@ -186,6 +223,14 @@ def check_sink(name: str, sink: SinkConfig, source: str) -> None:
 
 
 def _check_webhook(sink: WebhookSink, where: str) -> None:
+    if sink.alerts and (sink.early or sink.state == "all"):
+        hint = "Use another sink for tentative results and early rows."
+        raise ConfigError("alerts are evaluated over final results", where=f"{where}.alerts", hint=hint)
+    _check_least(sink.repeat, parse_duration_us, REPEAT_US_MIN, f"{where}.repeat")
+    _check_least(sink.body_max, parse_size, BODY_BYTES_MIN, f"{where}.body_max")
+
+
+def _check_receiver(sink: WebhookSink | AlertmanagerSink, where: str) -> None:
     try:
         url = urlsplit(sink.url)
         sound = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
@@ -209,7 +254,6 @@ def _check_webhook(sink: WebhookSink, where: str) -> None:
         except ValueError as error:
             raise ConfigError(f"{error}", where=f"{where}.allow", hint='As in "10.0.0.0/8".') from None
     _check_least(sink.timeout, parse_duration_us, TIMEOUT_US_MIN, f"{where}.timeout")
-    _check_least(sink.body_max, parse_size, BODY_BYTES_MIN, f"{where}.body_max")
 
 
 def _check_least(text: str, read: Callable[[str], int], least: int, where: str) -> None:

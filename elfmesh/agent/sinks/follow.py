@@ -81,7 +81,8 @@ class Follower:
         state: "final", "all" or "early", as requests for results name it.
         ask: sends a request to the control plane.
         keep: stores a refused record durably as a dead letter; raises StorageError.
-        newest: whether a sink without a position starts with the newest record instead of the oldest.
+        newest: whether a sink starts with the newest record instead of the oldest that it lacks.
+        resumes: with `newest`: a sink that has a position goes on there instead.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class Follower:
         keep: Callable[[LogName, SinkItem, str], Awaitable[None]],
         *,
         newest: bool = False,
+        resumes: bool = False,
     ) -> None:
         self._sink, self._name, self._job, self._state, self._newest = sink, name, job, state, newest
+        self._resumes = resumes
         self._ask, self._keep = ask, keep
         self.progress = Progress()
         self._pause_s = PAUSE_S
@@ -143,7 +146,8 @@ class Follower:
         self.progress.incarnation = source.incarnation
         position = await self._sink.position(source)
         following = None if position is None else position.next
-        if self._newest and held.latest >= held.earliest:
+        newest = self._newest and not (self._resumes and position is not None)
+        if newest and held.latest >= held.earliest:
             following = held.latest
         revision, wait = 0, 0.0
         while True:
@@ -152,7 +156,7 @@ class Follower:
             if (found := await self._page(source, question)) is None:
                 return True
             page, records = found
-            lost = None if self._newest else _lost(page, following)
+            lost = None if newest else _lost(page, following)
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1

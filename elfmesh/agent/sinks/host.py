@@ -14,10 +14,10 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from elfmesh.agent.sinks.base import LogName, Sink, SinkItem
-from elfmesh.agent.sinks.config import KafkaSink, PrometheusSink, SinkConfig, WebhookSink
+from elfmesh.agent.sinks.config import KafkaSink, PrometheusSink, SinkConfig, WebhookSink, sends_alerts
 from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
 from elfmesh.agent.sinks.follow import Follower
 from elfmesh.agent.sinks.metrics import Exposition
@@ -27,6 +27,9 @@ from elfmesh.control.answers import OK
 from elfmesh.errors import Unreachable
 from elfmesh.ingest.worker_thread import WorkerThread
 from elfmesh.storage.storage import DiskStorage
+
+if TYPE_CHECKING:
+    from elfmesh.agent.sinks.alerts import AlertSink
 
 log = logging.getLogger("elf.sinks")
 LOOK_S = 3.0
@@ -149,12 +152,15 @@ class Sinks:
     def _follow(self, each: _Running, job: tuple[str, str]) -> None:
         name, creator = job
         keep = partial(self._keep, each.letters)
-        shown = isinstance(each.config, PrometheusSink)
-        state: str = "final" if isinstance(each.config, PrometheusSink) else each.config.state
+        alerts = sends_alerts(each.config)
+        shown = alerts or isinstance(each.config, PrometheusSink)
+        state: str = getattr(each.config, "state", "final")
         if isinstance(each.config, WebhookSink | KafkaSink) and each.config.early:
             state = "early"
         body = {"job": name, "creator": creator}
-        follower = Follower(each.sink, each.name, body, state, self._ask, keep, newest=shown)
+        if alerts:
+            cast("AlertSink", each.sink).reads(self._ask, body)
+        follower = Follower(each.sink, each.name, body, state, self._ask, keep, newest=shown, resumes=alerts)
         task = asyncio.get_running_loop().create_task(follower.run())
         each.followers[job] = follower, task
 

@@ -66,6 +66,9 @@ class Exposition:
                     if progress[key] is not None:
                         own = {"elf_sink": name, "elf_job": job}
                         add(f"elf_sink_{key}", kind, text, own, progress[key])
+            for job, firing in sink_reported.get("firing", {}).items():
+                own = {"elf_sink": name, "elf_job": job}
+                add("elf_alerts_firing", "gauge", "Alerts of the job that fire.", own, firing)
         return found.values()
 
     def describe(self) -> list[Any]:

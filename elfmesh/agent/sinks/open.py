@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import assert_never, cast
 
 from elfmesh.agent.sinks.base import Sink
 from elfmesh.agent.sinks.config import (
+    AlertmanagerSink,
     KafkaSink,
     ParquetSink,
     PostgresSink,
     PrometheusSink,
     SinkConfig,
     WebhookSink,
+    sends_alerts,
 )
 from elfmesh.storage.storage import DiskStorage
 
@@ -30,10 +32,15 @@ def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
         from elfmesh.agent.sinks.postgres import PostgresTables
 
         return PostgresTables(name, config)
+    if sends_alerts(config):
+        from elfmesh.agent.sinks.alerts import AlertSink
+
+        return AlertSink(name, cast("AlertmanagerSink | WebhookSink", config), storage)
     if isinstance(config, WebhookSink):
         from elfmesh.agent.sinks.webhook import Webhook
 
         return Webhook(name, config, storage)
+    assert not isinstance(config, AlertmanagerSink)
     if isinstance(config, KafkaSink):
         from elfmesh.agent.sinks.kafka import KafkaTopic
 

@@ -96,7 +96,7 @@ def samples_of(item: SinkItem, config: PrometheusSink) -> tuple[tuple[Sample, ..
     table = ipc_to_table(item.rows)
     numbers = [name for name in table.column_names if _is_value(table, name, config)]
     texts = [name for name in table.column_names if name not in numbers and _is_label(table, name)]
-    names, labels = _names(numbers, ()), _names(texts, OWN_LABELS)
+    names, labels = label_names(numbers, ()), label_names(texts, OWN_LABELS)
     whole = table.num_rows * len(numbers)
     found: list[Sample] = []
     for row in _rows(table, numbers, texts, config.series_max):
@@ -140,7 +140,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _names(columns: list[str], taken: tuple[str, ...]) -> dict[str, str]:
+def label_names(columns: list[str], taken: tuple[str, ...]) -> dict[str, str]:
+    """Return a name that Prometheus accepts for each column; no two are equal, and none is taken."""
     found: dict[str, str] = {}
     used = set(taken)
     for column in columns:

@@ -30,7 +30,7 @@ from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.text import printable, suggest
 
 WATCH_S = 2.0
-QUERIES = "queries"
+QUERIES, ALERTS = "queries", "alerts"
 COLUMNS = {
     "jobs": (
         *("job", "version", "state", "stream", "agents", "latest", "result", "completeness", "missing"),
@@ -40,6 +40,7 @@ COLUMNS = {
         *("name", "status", "last_seen", "address", "labels", "streams", "jobs", "masters"),
         *("skew_seconds", "security"),
     ),
+    "alerts": ("alert", "job", "labels", "state", "since", "condition", "not_evaluated_since"),
     "queries": ("query", "creator", "state", "stream", "agents", "created"),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
@@ -47,12 +48,12 @@ COLUMNS = {
 
 
 @click.command("get")
-@click.argument("kind", type=click.Choice((*KINDS, QUERIES)))
+@click.argument("kind", type=click.Choice((*KINDS, QUERIES, ALERTS)))
 @click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
 @rows_output_option
 @api_option
 def get_command(kind: str, watch: bool, output: str, output_file: Path | None, api: str | None) -> None:
-    """List the jobs, agents, streams or trees of the overlay, or the queries over streams that run.
+    """List the jobs, agents, streams, trees or alerts of the overlay, or the queries over streams that run.
 
     Example: elf get jobs -o vertical
     """
@@ -86,11 +87,16 @@ def get_command(kind: str, watch: bool, output: str, output_file: Path | None, a
 
 def _listed(client: Client, kind: str) -> tuple[list[dict[str, Any]], str]:
     """Return the list of all agents, and "4 of 5 agents answered" if some did not answer."""
-    answer = client.ask("list" if kind in ("jobs", QUERIES) else kind)
+    answer = client.ask("list" if kind in ("jobs", QUERIES, ALERTS) else kind)
     answered, expected = answer["asked"]["answered"], answer["asked"]["expected"]
     silent = f"{answered} of {expected} agents answered" if answered < expected else ""
     if kind == QUERIES:
         return [{"query": row["job"], **row} for row in answer["jobs"] if row.get("leased")], silent
+    if kind == ALERTS:
+        from elfmesh.api.client.job_alerts import job_alerts
+
+        jobs = [str(row["job"]) for row in answer["jobs"] if not row.get("leased")]
+        return [row for job in jobs for row in job_alerts(client, job)], silent
     return answer[kind], silent
 
 

@@ -13,10 +13,11 @@ from elfmesh.cli.common import (
     output_option,
     print_json,
     print_rows,
+    say,
     text_of,
 )
 from elfmesh.control.protocol.replies import Story, StoryStep, Why, read_reply
-from elfmesh.errors import UsageError
+from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 
 COLUMNS = ("agent", "state", "frontier", "behind", "dead_for_seconds", "error")
 STEPS = ("seconds", "agent", "kind", "peer", "detail", "times", "step", "cause")
@@ -45,7 +46,8 @@ def why_command(job: str, trace: str | None, output: str, api: str | None) -> No
     if trace is not None:
         _trace(job, trace, output, api)
         return
-    found = Client(api).why(job)
+    client = Client(api)
+    found = client.why(job)
     if output == "json":
         print_json(found)
         return
@@ -65,6 +67,22 @@ def why_command(job: str, trace: str | None, output: str, api: str | None) -> No
         click.echo(f"published meanwhile as TENTATIVE rev {why.tentative_rev}: elf results --state all")
     if found["agents"]:
         print_rows("table", COLUMNS, found["agents"])
+    _print_alerts(client, job)
+
+
+def _print_alerts(client: Client, job: str) -> None:
+    from elfmesh.api.client.job_alerts import job_alerts
+
+    try:
+        rows = job_alerts(client, job)
+    except (RuntimeFailure, Unreachable) as error:  # the job has no master, as the lines before state
+        say(f"the alerts are unknown: {error.message}")
+        return
+    for row in rows:
+        labels = ", ".join(f"{name}={value}" for name, value in row["labels"].items())
+        since = f" since {row['since']}" if row["since"] else ""
+        reason = f", not evaluated since {row['not_evaluated_since']}" if row["not_evaluated_since"] else ""
+        click.echo(text_of(f"alert {row['alert']} ({labels or 'all'}): {row['state']}{since}{reason}"))
 
 
 def _trace(job: str, interval: str, output: str, api: str | None) -> None:

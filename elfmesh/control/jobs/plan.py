@@ -16,9 +16,9 @@ from elfmesh import ql
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, JobNames
 from elfmesh.errors import QueryError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS, StandbyBudget
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
-from elfmesh.ql.plan.statement import ALL_MEMBERS, StandbyBudget
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from math import floor
 from elfmesh.control.jobs.failure_domains import domain
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.terms import RosterEntry
+from elfmesh.ql.expressions.standby_budget import StandbyBudget
 from elfmesh.ql.plan.fidelity_shape import FidelityShape
-from elfmesh.ql.plan.statement import StandbyBudget
 
 TIE = 12
 """Decimal places at which values are compared, so that a choice does not depend on rounding."""

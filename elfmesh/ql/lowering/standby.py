@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS, StandbyBudget
 from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.plan.statement import ALL_MEMBERS, StandbyBudget, Statement, job_read
+from elfmesh.ql.plan.statement import Statement, job_read
 
 STANDBY, LAG, KEEPS, STANDBY_ACROSS = "STANDBY", "LAG", "KEEPS", "STANDBY ACROSS"
 LAG_US_MIN = 100_000

@@ -12,8 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from elfmesh.ql.expressions.alert_clause import AlertClause
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
 from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS, StandbyBudget
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.inline import InlineTable
@@ -78,21 +80,6 @@ ONE_INTERVAL_US = 200 * 365 * 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyBudget:
-    """Which members get a standby: "all", a number of "members", a "share"; "keeps" for a least fidelity."""
-
-    unit: str
-    amount: float = 0.0
-
-    def __str__(self) -> str:
-        texts = {"all": "ALL", "members": f"{self.amount:g}", "share": f"'{100 * self.amount:g} %'"}
-        return texts.get(self.unit, f"KEEPS {self.amount:g}")
-
-
-ALL_MEMBERS = StandbyBudget("all")
-
-
-@dataclass(frozen=True, slots=True)
 class JobClause:
     """CREATE JOB and its options; times in microseconds.
 
@@ -126,6 +113,7 @@ class JobClause:
     across: str = ""
     standbys: StandbyBudget = ALL_MEMBERS
     standby_across: str = "rack"
+    alerts: tuple[AlertClause, ...] = ()
 
     @property
     def qualified(self) -> str:

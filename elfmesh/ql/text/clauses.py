@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh import ids
+from elfmesh.ql.expressions.alert_clause import AlertClause
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import (
     FILE_HINT,
@@ -21,7 +22,9 @@ from elfmesh.ql.expressions.refusals import (
     FOREIGN_RELATIONS,
     STREAM_NAME,
 )
+from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.lowering.alerts import ALERT, ALERTS_MAX, read_alert
 from elfmesh.ql.lowering.standby import LAG, LAG_US_MIN, STANDBY, STANDBY_ACROSS, read_budget
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.declared import cut_functions
@@ -30,16 +33,7 @@ from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.history import HISTORY, TIMESTAMP, UNTIL, JobRange, begins_range, time_of
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing, sealed_as_calls
-from elfmesh.ql.plan.statement import (
-    ACROSS,
-    ALL_MEMBERS,
-    BESIDE,
-    DOMAINS,
-    KEEP,
-    SEALED,
-    JobClause,
-    job_clause,
-)
+from elfmesh.ql.plan.statement import ACROSS, BESIDE, DOMAINS, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import TokenReader, as_calls, check_brackets, names_columns, normalised
@@ -59,7 +53,7 @@ PATHS = "PATHS"
 
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
-_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, inline.WORD)
+_OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, ALERT, inline.WORD)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
 _LEAST = {
     "EVERY": (1, "greater than zero", "'30 s'"),
@@ -100,6 +94,7 @@ class Cutter(TokenReader):
         self._every_at = self._early_at = self._standby_at = self._source_end = 0
         self._range = JobRange(source)
         self._standbys = ALL_MEMBERS
+        self._alerts: dict[str, AlertClause] = {}
         self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
@@ -118,8 +113,10 @@ class Cutter(TokenReader):
             raise self._source.error("HISTORY and UNTIL are for jobs", self._range.at, hint)
         if job is not None:
             times = self._range
-            job = replace(job, history_us=times.begin_us, until_us=times.end_us, dated=times.dated)
-            job = replace(job, standbys=self._standbys)
+            job = replace(
+                job, history_us=times.begin_us, until_us=times.end_us, dated=times.dated,
+                standbys=self._standbys, alerts=tuple(self._alerts.values()),
+            )  # fmt: skip
         marked = as_calls(mark_functions(self._source, sealed_as_calls(self._source, keep), self._functions))
         return Cut(
             marked, job, job_at, self._every_at, self._early_at, self._standby_at, self._range.at,
@@ -164,8 +161,8 @@ class Cutter(TokenReader):
             self._at = closing(self._tokens, self._at) + 1
         seal = self._tokens[begin + 1 : self._at]
         given, tables = self._options("")
-        if tables:
-            raise self._error("a topic has no TABLE", "Leave it out.")
+        if tables or self._alerts:
+            raise self._error("a topic has no TABLE and no ALERT", "Leave it out.")
         options = topic_options(delivery, given, self._error)
         query = query_tokens(delivery, self._tokens[begin], stream, seal, self._error)
         self._tokens, self._at = [*self._tokens[: self._at], *query], len(self._tokens)
@@ -178,6 +175,9 @@ class Cutter(TokenReader):
         while self._word() != end:
             if self._word() == inline.WORD:
                 self._table(tables)
+                continue
+            if self._word() == ALERT:
+                self._alert()
                 continue
             option = self._option(end)
             if option in given:
@@ -203,6 +203,12 @@ class Cutter(TokenReader):
         if found.name in tables:
             raise self._error(f"table {found.name} is duplicated", "Give one of them another name.")
         tables[found.name], self._at = found, at
+
+    def _alert(self) -> None:
+        found, at = read_alert(self._source, self._tokens, self._at)
+        if found.name in self._alerts or len(self._alerts) == ALERTS_MAX:
+            raise self._error(f"alert {found.name} is duplicated, or beyond {ALERTS_MAX}", "Remove it.")
+        self._alerts[found.name], self._at = found, at
 
     def _job_name(self) -> tuple[str, str]:
         parts = [self._identifier("the name of the job")]

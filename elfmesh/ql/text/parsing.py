@@ -22,6 +22,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Star
 from elfmesh.ql.expressions.refusals import FOREIGN_STATEMENTS
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.lowering.alerts import check_alerts
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
@@ -290,11 +291,8 @@ def _relational(
 
 def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> None:
     if done.window is None:
-        raise origin.error(
-            "a job needs an interval, and this one has none",
-            cut.job_at,
-            "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
-        )
+        hint = "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
+        raise origin.error("a job needs an interval, and this one has none", cut.job_at, hint)
     if done.star:
         assert isinstance(draft, SelectDraft)
         select = draft.select
@@ -311,6 +309,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     if cut.job is not None and cut.job.standby_us is not None:
         check_standby(origin, done, cut.standby_at)
     _check_range(origin, cut, done)
+    check_alerts(origin, () if cut.job is None else cut.job.alerts, done.columns, parse)
     every = _every(cut) if cut.job is not None and cut.job.every_us is not None else None
     if every is not None and every.slide_us != done.window.slide_us:
         raise origin.error(

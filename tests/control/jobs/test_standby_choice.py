@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.standby_choice import DomainLosses, choose, domains_of, room_of
 from elfmesh.control.jobs.terms import RosterEntry
+from elfmesh.ql.expressions.standby_budget import StandbyBudget
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
-from elfmesh.ql.plan.statement import StandbyBudget
 from tests.control.contexts import new_context
 
 JOIN = FidelityShape("join", sources=(FidelityShape("input", 0), FidelityShape("input", 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.ql import parse
-from elfmesh.ql.plan.statement import StandbyBudget
+from elfmesh.ql.expressions.standby_budget import StandbyBudget
 from tests.ql.refusals import refusing
 
 STREAM = "SELECT k, count(*) AS n FROM s GROUP BY k"
