@@ -98,7 +98,7 @@ async def test_a_name_that_changes_its_address_is_resolved_once_and_that_is_conn
 ) -> None:
     port, asked = inside
     sink = hook("name.example", port)
-    sink._resolver._resolver = Rebinding("127.0.0.1")
+    sink._post._resolver._resolver = Rebinding("127.0.0.1")
     with pytest.raises(Unavailable, match="not public"):
         await sink.write(LOG, item(1))
     assert asked == []
@@ -110,7 +110,7 @@ async def test_the_address_is_checked_where_the_socket_is_made(
     """Whatever else fails to notice it: the resolver's own check is taken away here."""
     port, asked = inside
     sink = hook("name.example", port)
-    resolver = sink._resolver
+    resolver = sink._post._resolver
     monkeypatch.setattr(resolver, "resolve", Rebinding("127.0.0.1").resolve)
     with pytest.raises(Unavailable, match="not public"):
         await sink.write(LOG, item(1))
