@@ -136,8 +136,8 @@ def _walked(
         if record.state == "SKIPPED":
             continue
         ids, least = walk.close(record.end_us, roster)
-        told = (row["id"] for row in table(rows))
-        where, found = f"{key[0]} {record.index}", sorted(i for i in told if keys.get(i) not in walk.doubted)
+        given = (row["id"] for row in table(rows))
+        where, found = f"{key[0]} {record.index}", sorted(i for i in given if keys.get(i) not in walk.doubted)
         if found != ids:
             yield f"{where}: found {found}, expected {ids} of the partitions that end"
             return
