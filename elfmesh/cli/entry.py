@@ -178,6 +178,8 @@ OWN_MEANING = frozenset(
         "ELF_SIGN_OUTPUT",
         "ELF_SIGN_KEY",  # a key that signs jobs; ELF_KEY is the key of a client certificate
         "ELF_CA_SERVE_LISTEN",  # the address of the authority; ELF_LISTEN is the address of an agent
+        "ELF_RESULTS_FROM",  # the number of an interval; ELF_FROM is a time
+        "ELF_SAVEPOINT_RESULTS_FROM",
         "ELF_BLAZES_SAMPLE",  # a log; ELF_SAMPLE is a number of records
         "ELF_EXPLAIN_SAMPLE",
         "ELF_LINT_SAMPLE",

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.control.requests.placement_rule import by_the_rule
+from tests.control.placement_rule import by_the_rule
 
 
 @pytest.mark.parametrize(("jobs", "fewer"), [(500, 3), (1000, 5), (2000, 5)])

@@ -13,7 +13,7 @@ from elfmesh.overlay.events import Route, RouteDelivered
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
-from tests.control.requests.placement_rule import by_the_rule
+from tests.control.placement_rule import by_the_rule
 
 AGENTS = 12
 

@@ -1,0 +1,54 @@
+"""Partitions beside a missing member: which of their rows are in doubt, and which are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from elfmesh.control.jobs.records import BUCKETS, table_to_ipc
+from tests.sim.swarm.judging.invariants import ALL
+from tests.sim.swarm.scenario import sealed
+from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap_final
+
+
+def partitions(
+    key: str, rows: list[int], *, trees: int = 2, sealed_at: float = 2.0, **fields: object
+) -> bool:
+    """Whether a run holds in which h2 is missing in the first interval, with a record of `key`.
+
+    The partition of "a" ends in the second interval; `rows` and `fields` are of the record of that interval.
+    """
+    out = clean()
+    first, second = out.truths[KEY].hosts["h1"], out.truths[KEY].hosts["h2"]
+    first.lines[1] = replace(first.lines[1], value=800)
+    second.lines[0] = replace(second.lines[0], key=key)
+    second.sealed[0] = replace(second.sealed[0], at=sealed_at)
+    out.truths[KEY] = replace(out.truths[KEY], job=replace(sealed(JOB, "1"), partitions=trees))
+    windows = {index: {"start_us": index * 1_000_000, "end_us": (index + 1) * 1_000_000} for index in (5, 6)}
+    one = dict.fromkeys(BUCKETS, 0) | {"contributed": 1}
+    swap_final(out, 5, state="FINAL_PARTIAL", missing=["h2"], completeness=0.5, counts=one, **windows[5])
+    swap_final(out, 6, **{"state": "FINAL_PARTIAL", "completeness": 0.5, **windows[6], **fields})
+    out.final[KEY] = {
+        5: (out.final[KEY][5][0], b""),
+        6: (out.final[KEY][6][0], table_to_ipc(pa.table({"id": rows, "n": [1] * len(rows)}))),
+    }
+    return not [*ALL["I5 partitions"](out)]
+
+
+def test_a_missing_member_that_had_sealed_leaves_the_keys_of_its_records_in_doubt() -> None:
+    """It may be inside for the keys of one tree, and not for those of another (D-6)."""
+    assert partitions("a", [101, 202])
+    assert partitions("a", [101, 201, 202])
+    assert partitions("a", [101, 202], completeness=0.1)
+    assert not partitions("a", [101, 201, 202], trees=1), "one tree has all of its records or none"
+    assert not partitions("a", [101, 201, 202], sealed_at=4.0), "it had sealed nothing when this was closed"
+
+
+def test_the_keys_that_are_not_in_doubt_are_judged_beside_those_that_are() -> None:
+    counts = dict.fromkeys(BUCKETS, 0)
+    assert partitions("b", [101, 202])
+    assert not partitions("b", [101]), "the partition has ended, and lacks a record"
+    assert not partitions("b", [101, 202], completeness=1.0)
+    assert not partitions("b", [101, 202], counts=counts | {"contributed": 3})
+    assert not partitions("b", [101, 202], counts=counts | {"contributed": 1})
