@@ -23,6 +23,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
         job_costs: what each job costs here.
         load: sums over all jobs, for lists (`jobs.load`).
         tentative: by job whose master it is, the share of the final rows that tentative records had.
+        kept_if_lost: by job whose master it is, the least fidelity after the loss of a failure domain.
     """
 
     name: str | UnsetType = UNSET
@@ -54,6 +55,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_disk: Facts = UNSET
     load: Facts = UNSET
     tentative: Facts = UNSET
+    kept_if_lost: Facts = UNSET
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,15 +72,24 @@ class Creation:
     ) -> None:
         self._context, self._leadership, self._busy = context, leadership, busy
         self._pass_on, self._again = pass_on, again
-        self._answered: OrderedDict[tuple[bytes, int], tuple[Seen, float]] = OrderedDict()
+        self._answered: OrderedDict[tuple[bytes, int], Seen] = OrderedDict()
 
     def answers_again(self, message: Submit) -> bool:
         """Answer a copy of a request that has looked a moment ago; return whether it was one."""
-        seen, at = self._answered.get((message.origin.id, message.token), (None, 0.0))
-        if seen is None or message.seen != LOOK or self._context.now - at >= ANSWERED_S:
+        seen = self._answered.get((message.origin.id, message.token))
+        if seen is None or message.seen != LOOK:
             return False
         answer_seen(self._context, message, seen)
         return True
+
+    def _keep_answer(self, request: tuple[bytes, int], seen: Seen) -> None:
+        def forget() -> None:
+            self._answered.pop(request, None)
+
+        self._answered[request] = seen
+        self._context.after(ANSWERED_S, forget)
+        if len(self._answered) > ANSWERED_MAX:
+            self._answered.popitem(last=False)
 
     def create(self, message: Submit) -> None:
         """A job that is not led here shall begin."""
@@ -127,9 +136,7 @@ class Creation:
         if message.seen == LOOK and leader is None and not lost.open:
             over = "" if found is None else found.incarnation
             seen = Seen(message.manifest.job_id, over)
-            self._answered[message.origin.id, message.token] = seen, self._context.now
-            if len(self._answered) > ANSWERED_MAX:
-                self._answered.popitem(last=False)
+            self._keep_answer((message.origin.id, message.token), seen)
             answer_seen(self._context, message, seen)
             return
         if leader is None or message.hops >= HOPS_MAX:
