@@ -245,8 +245,8 @@ def test_crashes_and_bad_links_change_no_answer_of_several_sites(seed: int, tmp_
 
 
 OPEN = (2,)
-"""Seeds that fail with two sites, and not with one: an application after the faults gets no answer. The cause
-is not known."""
+"""Seeds that fail with two sites, and not with one: after the faults, each application is answered with "an
+agent that may know the job does not answer" for 90 s. Which agent that is, is not known."""
 
 
 @pytest.mark.slow

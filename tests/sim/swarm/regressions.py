@@ -141,10 +141,16 @@ REGRESSIONS: dict[str, str] = {
     " promised; the record that it had there kept a sealed partition open, which its judge took for ended",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "counted-by-its-copy-and-again": "a host loses its disk while the job waits: intervals are closed with"
+    " the copies of what it had contributed, and with what its new agent reads of the same log; prefixes take no"
+    " part in it (seed 105)",
+    "a-post-without-its-contribution": "the record of a SEALED topic counts a post more than the"
+    " contributions hold; clocks step, and stragglers are corrected (seed 205)",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (105, 205)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
