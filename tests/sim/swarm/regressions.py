@@ -143,8 +143,8 @@ REGRESSIONS: dict[str, str] = {
 
 OPEN: dict[str, str] = {
     "counted-by-its-copy-and-again": "a host loses its disk while the job waits: intervals are closed with"
-    " the copies of what it had contributed, and with what its new agent reads of the same log; prefixes take no"
-    " part in it (seed 105)",
+    " the copies of what it had contributed, and with what its new agent reads of the same log; prefixes"
+    " take no part in it (seed 105)",
     "a-post-without-its-contribution": "the record of a SEALED topic counts a post more than the"
     " contributions hold; clocks step, and stragglers are corrected (seed 205)",
 }
