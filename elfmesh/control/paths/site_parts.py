@@ -44,7 +44,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Held:
-    """What is held for one job: payloads by partition and segment."""
+    """The parts of one job, as payloads by partition and segment, and the open part requests for them."""
 
     incarnation: str
     parts: dict[tuple[int, Segment], bytes] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class SiteParts:
             self.nbytes -= sum(PART_BYTES + len(payload) for payload in held.parts.values())
 
     def _of(self, job: bytes) -> _Held | None:
-        """Return what is held for a job; None: this agent is no site of it."""
+        """Return the parts of a job, without those of closed intervals; None: this agent is no site of it."""
         known = self._terms(job)
         sites = () if known is None or not known[0].layout else known[0].layout.sites
         if known is None or all(each.id != self._context.me.id for each in sites):

@@ -21,6 +21,7 @@ from elfmesh.agent.sinks.follow import Follower
 from elfmesh.control.answers import OK
 from elfmesh.control.protocol.events import Reply
 from elfmesh.storage.storage import DiskStorage
+from tests.agent.sinks.listening import listening
 from tests.agent.sinks.rig import JOB, LOG, START_US, Master, item
 from tests.patience import PATIENCE_S
 
@@ -56,14 +57,8 @@ class Receiver:
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
     found = Receiver()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", found.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    found.port = runner.addresses[0][1]
-    yield found
-    await runner.cleanup()
+    async with listening(found.handle) as found.port:
+        yield found
 
 
 @pytest.fixture(autouse=True)

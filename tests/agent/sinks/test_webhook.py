@@ -20,6 +20,7 @@ from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.webhook import Webhook
 from elfmesh.storage import failpoints, starving
 from elfmesh.storage.storage import DiskStorage
+from tests.agent.sinks.listening import listening
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
 from tests.agent.sinks.servers import EXHAUSTED, starved
 
@@ -55,15 +56,8 @@ class Receiver:
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
     found = Receiver()
-    app = web.Application(client_max_size=1 << 26)
-    app.router.add_route("*", "/{path:.*}", found.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    found.port = runner.addresses[0][1]
-    yield found
-    await runner.cleanup()
+    async with listening(found.handle) as found.port:
+        yield found
 
 
 @pytest.fixture(autouse=True)

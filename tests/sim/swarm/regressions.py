@@ -142,9 +142,9 @@ REGRESSIONS: dict[str, str] = {
 }
 
 OPEN: dict[str, str] = {
-    "counted-by-its-copy-and-again": "a host loses its disk while the job waits: intervals are closed with"
-    " the copies of what it had contributed, and with what its new agent reads of the same log; prefixes"
-    " take no part in it (seed 105)",
+    "counted-by-its-copy-and-again": "a new master knows no frontier until a contribution arrives, and"
+    " numbers the new agent of a host that lost its disk from two intervals after the last closed one; the"
+    " copies of the host's former agent count as well (seed 105)",
     "a-post-without-its-contribution": "the record of a SEALED topic counts a post more than the"
     " contributions hold; clocks step, and stragglers are corrected (seed 205)",
 }
