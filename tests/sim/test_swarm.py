@@ -17,6 +17,9 @@ from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
 from tests.control.master.test_members import (
+    test_a_new_master_numbers_a_new_member_when_it_knows_how_far_the_others_are as frontier_first,
+)
+from tests.control.master.test_members import (
     test_no_interval_expects_an_agent_that_has_left_by_a_second_number as second_number,
 )
 from tests.control.master.test_ordering import noticed as one_order
@@ -130,6 +133,7 @@ NOTICED_BY = {
     "one-number-at-a-time": second_number,
     "voters-by-domain": far_voter,
     "settled-when-the-terms-are-known": far_voter,
+    "frontier-before-numbers": frontier_first,
     "lowered-first": lost_first.test_a_number_that_starts_earlier_than_the_one_before_decides_from_there_on,
     "refused-again": lost_first.test_what_was_refused_goes_up_again_although_the_next_term_begins_behind_it,
     "outside-when-closed": lost_first.test_what_no_record_can_have_is_open_until_its_interval_is_closed,

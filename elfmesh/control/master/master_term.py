@@ -96,7 +96,7 @@ class MasterTerm:
         self.quiesce = Quiesce(self.closer)
         self.activation = Activation(self)
         self.founding = Founding(self, self.collection, self.closer, self.activation)
-        self.members = JobMembers(self)
+        self.members = JobMembers(self, takes_over=won.inherits > 0)
         self.replicas = Replicator(self)
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)

@@ -3,8 +3,8 @@
 Owns the enrolments that become one roster. Closes nothing, and leaves the numbers to `roster`.
 
 Invariants: a new member starts above every known frontier, and not before its worker, because an earlier
-master whose roster is lost may have started that. A member that leaves is expected up to an interval that no
-member has sealed yet (D-14).
+master whose roster is lost may have started that. A new master first knows no frontier, and waits for one. A
+member that leaves is expected up to an interval that no member has sealed yet (D-14).
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, S
 from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 PROBLEM_MAX = 200
+FRONTIER_S, FRONTIER_AGAIN_S = 5.0, 0.1
+"""How long a new master waits for a contribution before it numbers new members, and between two looks. All
+members may be gone."""
+
 ENROLL_S = 0.02
 """How long enrolments are collected for one roster."""
 
@@ -46,13 +51,15 @@ class JobMembers:
 
     Args:
         term: of the master; its parts need not be there yet.
+        takes_over: whether another master led the job before.
     """
 
-    def __init__(self, term: MembersTerm) -> None:
+    def __init__(self, term: MembersTerm, *, takes_over: bool) -> None:
         self._context, self._book, self._term = term.context, term.book, term
         self._enrolling: list[Enroll] = []
         self._standbys: dict[int, bytes] = {}
         self._without_standby: dict[int, str] = {}
+        self._numbers_at = self._context.now + (FRONTIER_S if takes_over and self._book.active else 0.0)
 
     def standby_of(self, number: int) -> RosterEntry | None:
         """Return the member that holds the open panes of another one, as that has reported it."""
@@ -86,7 +93,15 @@ class JobMembers:
         if known is not None and known.number in policy.dead:
             policy.revive(known.number)
 
+    @safeguard("frontier-before-numbers")
+    def _lacks_frontier(self) -> bool:
+        """Whether a new master does not know yet how far the members have sealed under the one before."""
+        return self._term.collection.frontier is None and self._context.now < self._numbers_at
+
     def _admit(self) -> None:
+        if self._term.is_open and self._lacks_frontier():
+            self._context.after(FRONTIER_AGAIN_S, self._admit)
+            return
         begun = {message.participant.contact.id: message.start for message in self._enrolling}
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()

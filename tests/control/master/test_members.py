@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.founding import AHEAD
-from elfmesh.control.master.members import ENROLL_S, JobMembers, MembersTerm
+from elfmesh.control.master.members import ENROLL_S, FRONTIER_S, JobMembers, MembersTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
@@ -38,7 +38,9 @@ class MembersStub(StubTerm):
         self.policy = SimpleNamespace(dead={}, revive=lambda number: self.calls.append(f"revive {number}"))
         self.reported: list[tuple[int, int]] = []
         self.collection = SimpleNamespace(
-            straggler_policy=self.policy, reported=lambda *reported: self.reported.append(reported)
+            frontier=CLOSED,
+            straggler_policy=self.policy,
+            reported=lambda *reported: self.reported.append(reported),
         )
         self.founding = SimpleNamespace(
             next_start=lambda: NEXT,
@@ -57,7 +59,7 @@ class Rig:
     def __init__(self) -> None:
         self.term = MembersStub()
         self.calls = self.term.calls
-        self.members = JobMembers(cast(MembersTerm, self.term))
+        self.members = JobMembers(cast(MembersTerm, self.term), takes_over=True)
 
     def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
         participant = Participant(other(number), f"m{number}")
@@ -76,6 +78,26 @@ def test_members_that_come_within_a_moment_share_one_roster() -> None:
     assert (rig.term.book.version, rig.term.reports) == (4, ["changed"])
     assert [each.start for each in rig.term.book.entries] == [0, 0, NEXT, NEXT]
     assert rig.calls == ["arrived", "prepared"]
+
+
+def test_a_new_master_numbers_a_new_member_when_it_knows_how_far_the_others_are() -> None:
+    """Otherwise the member begins with intervals that its host's agent before has contributed to (D-14)."""
+    rig = Rig()
+    rig.term.collection.frontier = None
+    rig.enroll(20)
+    rig.term.run(FRONTIER_S / 2)
+    assert rig.term.book.version == 3
+    rig.term.collection.frontier = CLOSED
+    rig.term.run(FRONTIER_S / 4)
+    assert [each.start for each in rig.term.book.entries] == [0, 0, NEXT]
+
+
+def test_a_new_master_of_members_that_are_all_gone_does_not_wait_for_ever() -> None:
+    rig = Rig()
+    rig.term.collection.frontier = None
+    rig.enroll(20)
+    rig.term.run(FRONTIER_S + 1)
+    assert [each.start for each in rig.term.book.entries] == [0, 0, NEXT]
 
 
 def test_a_member_of_another_numbering_or_of_a_job_that_ends_is_stopped() -> None:

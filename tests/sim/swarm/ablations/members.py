@@ -30,6 +30,7 @@ ELSEWHERE = {
     "outside-when-closed": LOST,
     "annulled-corrections": LOST,
     "annulled-below-the-first": LOST,
+    "frontier-before-numbers": "tests/control/master/test_members.py",
     "one-number-at-a-time": "tests/control/master/test_members.py",
     "new-gateway-gets-all": "tests/control/member/test_member.py",
     "inside-its-group": "tests/srt/test_membership.py",
@@ -158,6 +159,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "no interval expects an agent by two numbers",
         "D-14",
         always(("one-number-at-a-time", lambda self, agent, first: first)),
+        LEAVING,
+    ),
+    "frontier-before-numbers": (
+        "a new master numbers new members when it knows how far the others are",
+        "D-14",
+        always(("frontier-before-numbers", lambda self: False)),
         LEAVING,
     ),
     "enrolled-by-itself": (
