@@ -90,10 +90,10 @@ def i1_published_counts(out: Outcome) -> Iterator[str]:
             for bucket, count in enumerate(truth.hosts[name].counts(record.index, revs.get(name, 1))):
                 total[bucket] += count
         found = [record.counts[bucket] for bucket in BUCKETS]
-        # What a member had for intervals that were closed without it counts, as filtered or expired, in the
-        # next one that it contributes to; nothing may count as contributed that no contribution holds.
-        if truth.job.sealed:  # records of partitions that had ended are late
-            found[CONTRIBUTED], found[LATE] = found[CONTRIBUTED] + found[LATE] - total[LATE], total[LATE]
+        # What a member had for intervals that were closed without it counts, as filtered, late or expired, in
+        # the next one that it contributes to. Contributed records of ended partitions (SEALED) are late.
+        ended = max(0, total[CONTRIBUTED] - found[CONTRIBUTED]) * bool(truth.job.sealed)
+        found[CONTRIBUTED], found[LATE] = found[CONTRIBUTED] + ended, found[LATE] - ended
         fewer = any(have < want for have, want in zip(found, total, strict=True))
         if (fewer or found[CONTRIBUTED] != total[CONTRIBUTED]) and not set(roster) & set(
             out.history.tampered

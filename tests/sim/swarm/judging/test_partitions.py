@@ -9,7 +9,7 @@ import pyarrow as pa
 from elfmesh.control.jobs.records import BUCKETS, table_to_ipc
 from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.scenario import sealed
-from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap_final
+from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap, swap_final
 
 
 def partitions(
@@ -52,3 +52,21 @@ def test_the_keys_that_are_not_in_doubt_are_judged_beside_those_that_are() -> No
     assert not partitions("b", [101, 202], completeness=1.0)
     assert not partitions("b", [101, 202], counts=counts | {"contributed": 3})
     assert not partitions("b", [101, 202], counts=counts | {"contributed": 1})
+
+
+def counts_hold(**counts: int) -> bool:
+    """Whether the counts of a record are right to which two members contribute a record each."""
+    out = clean()
+    out.truths[KEY] = replace(out.truths[KEY], job=sealed(JOB, "1"))
+    swap(out, 5, counts=dict.fromkeys(BUCKETS, 0) | counts)
+    return not [*ALL["I1 published counts"](out)]
+
+
+def test_records_of_ended_partitions_are_late_and_so_may_be_records_of_earlier_intervals() -> None:
+    """The latter had been closed without their member. The sums check each record of both."""
+    assert counts_hold(contributed=2)
+    assert counts_hold(contributed=1, late_dropped=1)
+    assert counts_hold(contributed=2, late_dropped=1)
+    assert not counts_hold(contributed=1), "a record is in no bucket"
+    assert not counts_hold(contributed=3), "no contribution holds the third record"
+    assert not counts_hold(contributed=3, late_dropped=1)
