@@ -56,7 +56,7 @@ class JobMembers:
 
     def __init__(self, term: MembersTerm, *, takes_over: bool) -> None:
         self._context, self._book, self._term = term.context, term.book, term
-        self._enrolling: list[Enroll] = []
+        self._enrolling: dict[bytes, Enroll] = {}
         self._standbys: dict[int, bytes] = {}
         self._without_standby: dict[int, str] = {}
         self._numbers_at = self._context.now + (FRONTIER_S if takes_over and self._book.active else 0.0)
@@ -84,9 +84,9 @@ class JobMembers:
             return
         known = self._book.of(contact.id)
         if known is None or known.contact != contact:
-            self._enrolling.append(message)
-            if len(self._enrolling) == 1:
+            if not self._enrolling:
                 self._context.after(ENROLL_S, self._admit)
+            self._enrolling[contact.id] = message  # it repeats the request while it waits
         elif message.version < self._book.version or message.epoch < terms.epoch:
             self._context.send(contact, Roster(terms))
         policy = self._term.collection.straggler_policy
@@ -102,8 +102,8 @@ class JobMembers:
         if self._term.is_open and self._lacks_frontier():
             self._context.after(FRONTIER_AGAIN_S, self._admit)
             return
-        begun = {message.participant.contact.id: message.start for message in self._enrolling}
-        participants = tuple(message.participant for message in self._enrolling)
+        begun = {agent: message.start for agent, message in self._enrolling.items()}
+        participants = tuple(message.participant for message in self._enrolling.values())
         self._enrolling.clear()
         founding, newest = self._term.founding, self._term.terms.stages[-1]
         # The versions before may not want its labels.
@@ -118,7 +118,7 @@ class JobMembers:
         leaver = message.member
         if not self._term.is_open:
             return
-        self._enrolling = [each for each in self._enrolling if each.participant.contact.id != leaver.id]
+        self._enrolling.pop(leaver.id, None)
         entry = self._book.of(leaver.id)
         if entry is not None:
             until = max(self._term.founding.next_start(), entry.start, message.frontier)

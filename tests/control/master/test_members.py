@@ -86,6 +86,7 @@ def test_a_new_master_numbers_a_new_member_when_it_knows_how_far_the_others_are(
     rig.term.collection.frontier = None
     rig.enroll(20)
     rig.term.run(FRONTIER_S / 2)
+    rig.enroll(20)
     assert rig.term.book.version == 3
     rig.term.collection.frontier = CLOSED
     rig.term.run(FRONTIER_S / 4)

@@ -146,10 +146,13 @@ REGRESSIONS: dict[str, str] = {
     " without it; its judge expected late records of SEALED to be of ended partitions only",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "numbered-again-and-its-disk-lost": "a member that a lost roster did not name is numbered again, and"
+    " loses its disk 4 s later: what it had read of the intervals between is in no bucket yet (seed 212)",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (212,)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
