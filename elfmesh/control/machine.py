@@ -28,7 +28,7 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.rendezvous import Rendezvous
-from elfmesh.control.member import ledger, member_host, post_senders
+from elfmesh.control.member import ledger_state, member_host, post_senders
 from elfmesh.control.member.copy_store import KIND
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.programs import beside, topic_positions
@@ -342,7 +342,7 @@ class Control:
         others: dict[str, Callable[[bytes, bytes], None]] = {
             "vote": self.leadership.registers.acceptors.restored,
             acceptor.COUNT: lambda _, data: self.leadership.registers.acceptors.counted(data),
-            ledger.KIND: self.member_host.ledgers.__setitem__,
+            ledger_state.KIND: self.member_host.ledgers.__setitem__,
             vote_counts.KIND: self.leadership.registers.counts.restored,
             known_peers.KIND: self.leadership.first.known_peers.restored,
             dead_agents.KIND: self.dead.restored,

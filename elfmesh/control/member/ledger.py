@@ -25,100 +25,27 @@ are placed only with a contribution that never went up; a report that a worker r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 
-import msgspec
 from sortedcontainers import SortedDict
 
 from elfmesh.contribution import Contribution, within
-from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.jobs.roster import UNKNOWN, GivenIn, has_number
+from elfmesh.control.member.ledger_state import (
+    SAME,
+    Counts,
+    Difference,
+    Undecided,
+    read_state,
+    stored_state,
+)
 from elfmesh.control.member.numbers import Numbered, deciding, followed
 from elfmesh.control.member.prefix_counts import NO_PREFIXES, Prefixes, without_prefix
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
-from elfmesh.machine import Count, Index
 from elfmesh.safeguards import safeguard
-from elfmesh.wire import UNREADABLE
-
-KIND = "ledger"
-Counts = tuple[int, ...]
-
-
-class LedgerState(msgspec.Struct, array_like=True):
-    """The part of the ledger that a restarted agent needs.
-
-    Attributes:
-        incarnation: of the job.
-        numbers: (first interval, number): under which number this member contributed from where on.
-        settled: everything below is decided.
-        pending_corrections: counts that no contribution has taken yet.
-        placed: (interval, counts): pending corrections that went up with an interval that is not settled.
-        received: revisions up to this number of intervals below `settled` are accounted for.
-        pre_start: records of intervals below this one are counted as expired. They never go up, also not
-            under a later master that expects this member from an earlier interval on.
-        given_in: of each of `numbers`, the epoch in which it was given. An earlier release leaves it empty.
-    """
-
-    incarnation: str
-    numbers: tuple[tuple[Index, int], ...] = ()
-    settled: Index = FIRST
-    pending_corrections: Counts = NOT_COUNTED
-    placed: tuple[tuple[Index, Counts], ...] = ()
-    received: int = 0
-    pre_start: Index = FIRST
-    given_in: tuple[Count, ...] = ()
-
-
-_PACK = msgspec.msgpack.Encoder()
-_UNPACK = msgspec.msgpack.Decoder(LedgerState)
-
-
-@dataclass(slots=True)
-class Undecided:
-    """A contribution to a closed interval.
-
-    Attributes:
-        interval: its index.
-        number: the one that decided its interval when it was closed, None if there was none.
-        counts: of records by bucket, with what was placed with it.
-        payloads: one per partition.
-        unknown: no agent knows any more whether the record has it.
-    """
-
-    interval: int
-    number: Numbered | None
-    counts: Counts
-    payloads: tuple[bytes, ...]
-    unknown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """What an event has changed.
-
-    Attributes:
-        corrections: by bucket, what the pending corrections have more; less where a contribution took them.
-        left_out: contributions that the records of their intervals lack, or may lack.
-        settled: contributions whose outcome is known now.
-        other: whether numbers, placements or `pre_start` are others.
-        mismatches: contributions with fewer records than the prefix of this member that a record contains.
-    """
-
-    corrections: Counts = NOT_COUNTED
-    left_out: tuple[Undecided, ...] = ()
-    settled: int = 0
-    other: bool = False
-    mismatches: int = 0
-
-    @property
-    def must_be_stored(self) -> bool:
-        """Whether the ledger must be on disk before the effects that follow."""
-        return self.other or any(self.corrections) or bool(self.left_out)
-
-
-SAME = Difference()
 
 
 class Ledger:
@@ -133,7 +60,7 @@ class Ledger:
     """
 
     def __init__(self, incarnation: str, stored: bytes = b"") -> None:
-        self.state = _read(stored, incarnation)
+        self.state = read_state(stored, incarnation)
         self._placed = dict(self.state.placed)
         self._undecided: SortedDict[int, Undecided] = SortedDict()
         self._added: dict[int, list[tuple[int, Counts]]] = {}
@@ -364,7 +291,7 @@ class Ledger:
 
     def stored(self) -> bytes:
         """The state that the ledger of the next boot reads."""
-        return _PACK.encode(msgspec.structs.replace(self.state, placed=tuple(sorted(self._placed.items()))))
+        return stored_state(self.state, self._placed)
 
     def _corrected(self, corrections: Sequence[Counts]) -> Difference:
         found = add_counts(corrections)
@@ -388,12 +315,3 @@ def _moved(counts: Counts, to: int) -> Counts:
     found[to] += found[CONTRIBUTED]
     found[CONTRIBUTED] = 0
     return tuple(found)
-
-
-def _read(stored: bytes, incarnation: str) -> LedgerState:
-    """The stored state; an empty one if it is of another incarnation, or damaged."""
-    try:
-        found = _UNPACK.decode(stored) if stored else LedgerState(incarnation)
-    except UNREADABLE:
-        return LedgerState(incarnation)
-    return found if found.incarnation == incarnation else LedgerState(incarnation)

@@ -9,7 +9,8 @@ import pytest
 
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE
 from elfmesh.control.member.contributions import Contributions
-from elfmesh.control.member.ledger import SAME, Ledger
+from elfmesh.control.member.ledger import Ledger
+from elfmesh.control.member.ledger_state import SAME
 from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import Revised
 from elfmesh.storage.frames import RevisedInterval
