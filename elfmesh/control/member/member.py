@@ -19,8 +19,8 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import CONTRIBUTED, FIRST
 from elfmesh.control.jobs.roster import epoch_of, is_of_epoch
-from elfmesh.control.jobs.stages import differs_at, evaluations, valid_until
-from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
+from elfmesh.control.jobs.stages import differs_at
+from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member.accounting import Accounting
 from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
@@ -32,24 +32,12 @@ from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
 from elfmesh.control.member.trees import MemberTrees
-from elfmesh.control.member.worker_generations import WorkerGenerations
-from elfmesh.control.protocol.events import (
-    PauseWorker,
-    Persist,
-    ReleaseWorker,
-    ResumeWorker,
-    Revised,
-    Sealed,
-    StartWorker,
-    StopWorker,
-)
+from elfmesh.control.member.worker_control import WorkerControl
+from elfmesh.control.protocol.events import Persist, Revised, Sealed
 from elfmesh.control.protocol.messages import Mark, Rate, Roster, RosterAck, Waiting, pack
 from elfmesh.interval_map import END
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
-
-PENDING_MAX = 64
-"""Sealed ranges that wait for a number. If there are more, the worker pauses."""
 
 
 class Member:
@@ -86,13 +74,9 @@ class Member:
         self.master, self.epoch, self.version = master, epoch, 0
         self.entry: RosterEntry | None = None
         self.terms: Terms | None = None
-        self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
-        self.start: int | None = None
-        self.paused = self._held = self._received = False
+        self._worker, self._received = WorkerControl(context, manifest), False
         self.closed: int | None = None
         self._pending: deque[Sealed] = deque()
-        self._worker_generations = WorkerGenerations()
-        self._released: int | None = None
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
         self.requests = RosterRequests(context, self)
@@ -110,17 +94,12 @@ class Member:
 
     def begin(self, start: int) -> None:
         """Start the worker. A founding member does not wait for its number."""
-        if self.start is None:
-            self.start = start
-            self._start_worker()
+        self._worker.begin(start, self.manifest)
 
-    def _start_worker(self) -> None:
-        if self.start is not None:
-            stages = evaluations(self.stages)
-            # The start of the first version tells the worker which intervals are closed.
-            alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
-            begun = self._worker_generations.next()
-            self._context.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
+    @property
+    def start(self) -> int | None:
+        """The first interval of the worker, None until it is started."""
+        return self._worker.start
 
     @property
     def frontier(self) -> int | None:
@@ -181,7 +160,7 @@ class Member:
             self._catch_up()
         while self._pending and not self._holds_back:
             self._contribute(self._pending.popleft())
-        self._hold(terms.paused)
+        self._worker.pause(terms.paused, len(self._pending))
         return self._acknowledgement()
 
     def _entry_of(self, terms: Terms) -> RosterEntry | None:
@@ -201,16 +180,16 @@ class Member:
         return any(each.contact.id == me and each.until is None for each in members)
 
     def _restage(self, terms: Terms) -> None:
-        at = differs_at(self.stages, terms.stages, FIRST if self.closed is None else self.closed)
-        self.stages, self.manifest, self.plan = terms.stages, terms.manifest, read_plan(terms.manifest.text)
-        self.accounting.stages = terms.stages
+        at = differs_at(self._worker.stages, terms.stages, FIRST if self.closed is None else self.closed)
+        self.manifest, self.plan = terms.manifest, read_plan(terms.manifest.text)
+        self._worker.stages = self.accounting.stages = terms.stages
         if at is not None:
-            self._worker_generations.changed(at)
+            self._worker.annuls(at)
             self.contributions.rewind(at)
             self.ledger.rewound(at)
             self.copy_sender.rewind(at)
             self._settle_closed()  # the rewind may have cut ranges down to closed intervals
-            self._start_worker()
+            self._worker.run(self.manifest)
 
     def _begin_again(self, entry: RosterEntry) -> None:
         """Contribute everything that is open again, under a new number or to a new master.
@@ -275,7 +254,7 @@ class Member:
 
     def _catch_up(self) -> None:
         if self.contributions.can_catch_up():
-            self._start_worker()
+            self._worker.run(self.manifest)
 
     def _go_on_by_next_number(self) -> None:
         """The last interval of a number is closed: the next number begins, if the member has one."""
@@ -294,9 +273,7 @@ class Member:
         if self.closed is not None and undecided is not None and self._received:
             floor, difference = self.ledger.released(min(self.closed, undecided))
             self.accounting.take(difference)
-            if self._released is None or floor > self._released:
-                self._released = floor
-                self._context.emit(ReleaseWorker(self.job, floor, self.ledger.state.received))
+            self._worker.release(floor, self.ledger.state.received)
 
     def stop(self) -> None:
         self.requests.stop()
@@ -307,7 +284,7 @@ class Member:
         self.accounting.stop()
         self._copy_store.stopped(self.job, self.manifest.incarnation)
         self._context.emit(Persist("member", self.job, b""))
-        self._context.emit(StopWorker(self.job, self.manifest.incarnation))
+        self._worker.stop(self.manifest.incarnation)
         self._trees.unsubscribe()
 
     # -- reports of the worker -------------------------------------------------------------------------
@@ -317,26 +294,17 @@ class Member:
             return
         self._received = True
         if event.again and self.start is not None and event.start < self.start:
-            self.accounting.take(self.ledger.closed(self._stands(event), is_found=True))
+            self.accounting.take(self.ledger.closed(self._worker.stands(event), is_found=True))
         elif self._holds_back:
             self._pending.append(event)
-            self._hold(self.paused)
+            self._worker.limit(len(self._pending))
         else:
             self._contribute(event)
-
-    @safeguard("annulled-below-the-first")
-    def _stands(self, event: Sealed) -> Sealed:
-        """The part of a worker's report that no change has annulled which the worker has missed.
-
-        A later worker reads the records of the annulled intervals again.
-        """
-        stands = self._worker_generations.stands_until(event.begun)
-        return event.within(event.start, max(event.start, stands))
 
     def _contribute(self, event: Sealed) -> None:
         """Contribute the part of a range that the version of its intervals has evaluated (D-16)."""
         open_from = event.start if self.closed is None else max(event.start, self.closed)
-        stop = self._valid_until(event, open_from, event.stop)
+        stop = self._worker.valid_until(event, open_from, event.stop)
         if stop < event.stop:
             self._context.stats["control.other_version"] += 1
         if stop <= event.start:
@@ -350,16 +318,12 @@ class Member:
             self.contributions.add(up)
             self._settle_closed()  # intervals may have been closed before they were sealed
 
-    def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
-        stands = self._worker_generations.stands_until(event.begun)
-        return valid_until(self.stages, event.evaluated, start, min(stop, stands))
-
     def revised(self, event: Revised) -> None:
         """Take a revision of a sealed interval, for which records came late (D-12)."""
         if event.incarnation != self.manifest.incarnation:
             return
         at = event.interval
-        if self._valid_until(event, at, at + 1) <= at:
+        if self._worker.valid_until(event, at, at + 1) <= at:
             self._context.stats["control.other_version"] += 1
             return  # the worker of the other version reads its records again
         waits = [place for place, each in enumerate(self._pending) if each.start <= at < each.stop]
@@ -371,14 +335,6 @@ class Member:
         if up is not None and not self.contributions.revise(up):
             for place in waits:  # the ledger adds corrections when the range goes up
                 self._pending[place] = self._pending[place].revised(event)
-
-    def _hold(self, paused: bool) -> None:
-        """Pause the worker while the job is paused, or while too many ranges wait for a number."""
-        self.paused = paused
-        held = paused or len(self._pending) >= PENDING_MAX
-        if held != self._held and self.start is not None:
-            self._held = held
-            self._context.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
         self.copy_sender.add(event, number, self.epoch)

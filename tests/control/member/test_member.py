@@ -11,7 +11,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, NOT_COUNTED
 from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry, Terms
-from elfmesh.control.member import member as under_test
+from elfmesh.control.member import worker_control
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
 from elfmesh.control.protocol.events import (
@@ -130,7 +130,7 @@ def test_what_is_sealed_before_there_is_a_number_waits_for_it() -> None:
 
 
 def test_a_worker_reads_on_while_little_waits_for_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "PENDING_MAX", 2)
+    monkeypatch.setattr(worker_control, "PENDING_MAX", 2)
     rig = Rig()
     rig.seal(0, 1)
     assert of_type(rig.out(), PauseWorker) == []
