@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from elfmesh.control.causes import NO_CAUSE, Causes
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.protocol.events import LogRead, ReadLog
-from elfmesh.control.protocol.messages import Answered, Ask, pack
+from elfmesh.control.protocol.messages import Answered, Ask, pack, unpack
+from elfmesh.errors import ProtocolError
 from elfmesh.machine import Caused, Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
@@ -184,6 +185,14 @@ class Context:
         if isinstance(message, Caused) and self.causes.current:
             return replace(message, cause=self.causes.current)
         return message
+
+    def unpacked(self, body: bytes) -> Message | None:
+        """The message of a body that an agent has sent or stored; None, and counted, if it is malformed."""
+        try:
+            return unpack(body)
+        except ProtocolError:
+            self.stats["control.malformed"] += 1
+            return None
 
     def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
         self.out.append(Lookup(key, self._ask(then, QUESTION_S)))

@@ -26,19 +26,16 @@ from elfmesh.control.dispatcher import Dispatcher
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.policy import OPEN, Policy
-from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.rendezvous import Rendezvous
-from elfmesh.control.member import ledger_state, member_host, post_senders
-from elfmesh.control.member.copy_store import KIND
+from elfmesh.control.member import member_host
 from elfmesh.control.member.roots import Roots
-from elfmesh.control.programs import beside, topic_positions
+from elfmesh.control.programs import beside
 from elfmesh.control.protocol.events import (
     ClientGone,
     ClientRequest,
     EarlyMerged,
     EarlyReported,
     Finalised,
-    Left,
     LocalStreams,
     LogDamaged,
     LogRead,
@@ -55,22 +52,19 @@ from elfmesh.control.protocol.events import (
     WorkerReport,
 )
 from elfmesh.control.protocol.events_functions import FunctionsTried
-from elfmesh.control.protocol.messages import Announce, Roster, unpack
+from elfmesh.control.protocol.messages import Announce
 from elfmesh.control.protocol.messages_programs import Broadcast
-from elfmesh.control.protocol.messages_succession import Replica
 from elfmesh.control.protocol.messages_versions import Rehearse
-from elfmesh.control.register import acceptor, ended, lost_votes, vote_counts
 from elfmesh.control.register.first_acceptors import NOT_JOINED
-from elfmesh.control.replicas import known_peers
 from elfmesh.control.requests import dead_agents
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.paths_plan import least_kept
 from elfmesh.control.requests.requests import REQUEST_S, Requests
 from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import voting
-from elfmesh.errors import ProtocolError
+from elfmesh.control.restoring import restore
 from elfmesh.machine import Caused, Contact, Effect, Event, Message, Received, Rng, Tick
-from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
+from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
     Attached,
     BecameRoot,
@@ -88,10 +82,6 @@ from elfmesh.srt.events import (
 def no_facts(topic: str) -> dict[str, Any]:
     return {}
 
-
-SEEN_AGAIN_S = 60.0
-"""Time after its start at which an agent counts known peers as dead that the overlay has not reported
-again."""
 
 EARLY_MAX = 256
 """Maximum number of requests that wait until this agent has joined the overlay."""
@@ -196,11 +186,11 @@ class Control:
                 self.leadership.first.known_peers.received(event.sender.id)
                 self._received(event.sender, event.message, event.payload)
             case RouteDelivered():
-                message = self._unpacked(event.body)
+                message = self.context.unpacked(event.body)
                 if message is not None:
                     self._received(event.origin, message, event.payload, routed=True)
             case Delivered():
-                message = self._unpacked(event.body)
+                message = self.context.unpacked(event.body)
                 if isinstance(message, Broadcast):
                     self.programs.on_broadcast(event, message)
                 else:
@@ -297,7 +287,7 @@ class Control:
             case Joined():
                 self._enter()
             case Restored():
-                self._restore(event)
+                restore(event, self.context, self.leadership, self.member_host, self.programs, self.dead)
             case _:
                 raise TypeError(f"the control machine does not take {type(event).__name__}")
 
@@ -335,51 +325,6 @@ class Control:
     def _not_joined(self, token: int) -> None:
         self.context.emit(Reply(token, UNAVAILABLE, error_body(NOT_JOINED, code=69)))
 
-    def _restore(self, event: Restored) -> None:
-        epochs: dict[bytes, int] = {}
-        terms: list[Terms] = []
-        kept: list[bytes] = []
-        others: dict[str, Callable[[bytes, bytes], None]] = {
-            "vote": self.leadership.registers.acceptors.restored,
-            acceptor.COUNT: lambda _, data: self.leadership.registers.acceptors.counted(data),
-            ledger_state.KIND: self.member_host.ledgers.__setitem__,
-            vote_counts.KIND: self.leadership.registers.counts.restored,
-            known_peers.KIND: self.leadership.first.known_peers.restored,
-            dead_agents.KIND: self.dead.restored,
-            post_senders.KIND: self.member_host.post_senders.restored,
-            beside.KIND: self.programs.restored,
-            topic_positions.KIND: self.programs.topics.restored,
-        }
-        for kind, key, data in event.items:
-            if kind == "epoch":
-                epochs[key] = int.from_bytes(data)
-            elif kind == ended.KIND:
-                self.leadership.registers.acceptors.ended.restored(data)
-            elif kind == lost_votes.KIND:
-                self.leadership.registers.acceptors.lost.restored(data)
-            elif kind == "job":
-                message = self._unpacked(data)
-                if isinstance(message, Replica) and message.terms.manifest.job_id == key:
-                    terms.append(message.terms)
-            elif kind == "member":
-                message = self._unpacked(data)
-                if isinstance(message, Roster) and message.terms.manifest.job_id == key:
-                    self.member_host.remember(message.terms)
-            elif kind == member_host.KIND:
-                self.member_host.was_stopped(key, data.decode(errors="replace"))
-            elif kind == member_host.LEAVING:
-                self.member_host.was_leaving(lambda jobs: self.context.emit(Left()))
-            elif kind == KIND:
-                kept.append(data)
-            elif kind in others:
-                others[kind](key, data)
-        if known := self.leadership.first.known_peers.known():
-            self.context.emit(Remember(known))
-            self.context.after(SEEN_AGAIN_S, self._missed)
-        self.leadership.registers.acceptors.lost_since()
-        self.member_host.restored(kept)
-        self.leadership.restored(epochs, terms, event.logs)
-
     def _name_of(self, agent: bytes) -> str:
         rosters = [master.term.book.entries for master in self.leadership.masters.values()]
         rosters += [job_replica.terms.members for job_replica in self.leadership.replicas.values()]
@@ -387,14 +332,3 @@ class Control:
             each.terms.members for each in self.member_host.members.values() if each.terms is not None
         ]
         return next((each.name for roster in rosters for each in roster if each.contact.id == agent), "")
-
-    def _missed(self) -> None:
-        for contact in self.leadership.first.known_peers.away():
-            self.dead.lost(contact)
-
-    def _unpacked(self, body: bytes) -> Message | None:
-        try:
-            return unpack(body)
-        except ProtocolError:
-            self.context.stats["control.malformed"] += 1
-            return None

@@ -9,7 +9,7 @@ import pytest
 
 from elfmesh.control import context as module
 from elfmesh.control.context import GONE_S, NOT_ROOT_S, PUBLISH_GRACE_S, QUESTION_S, Alarm, Context
-from elfmesh.control.protocol.messages import Answered
+from elfmesh.control.protocol.messages import Answered, pack
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.events import Lookup
 from elfmesh.srt.events import Publish
@@ -143,3 +143,9 @@ def test_boots_of_an_agent_number_their_questions_apart() -> None:
     lives = [Context(each, "me", random.Random(1), lambda topic: {}) for each in (ME, OTHER)]
     first, second = ({life.token() for _ in range(1000)} for life in lives)
     assert not first & second
+
+
+def test_a_malformed_body_is_counted_and_gives_no_message(context: Context) -> None:
+    assert context.unpacked(pack(ANSWER)) == ANSWER
+    assert context.unpacked(b"\xc1rubbish") is None
+    assert context.stats["control.malformed"] == 1

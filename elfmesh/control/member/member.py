@@ -21,12 +21,12 @@ from elfmesh.control.jobs.records import CONTRIBUTED, FIRST
 from elfmesh.control.jobs.roster import epoch_of, is_of_epoch
 from elfmesh.control.jobs.stages import differs_at
 from elfmesh.control.jobs.terms import RosterEntry, Terms
-from elfmesh.control.member.accounting import Accounting
+from elfmesh.control.member.accounts.accounting import Accounting
+from elfmesh.control.member.accounts.ledger import Ledger
 from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.early_sender import EarlySender
-from elfmesh.control.member.ledger import Ledger
 from elfmesh.control.member.pane_sender import PaneSender
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests

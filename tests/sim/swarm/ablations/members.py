@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.member.ledger_state import SAME
+from elfmesh.control.member.accounts.ledger_state import SAME
 from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
 from tests.sim.swarm.shapes import LEAVING, VOTES, Shape

@@ -10,8 +10,8 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import NOT_COUNTED
-from elfmesh.control.member.accounting import ASK_S, ASKED_MAX, Accounting
-from elfmesh.control.member.ledger import Ledger
+from elfmesh.control.member.accounts.accounting import ASK_S, ASKED_MAX, Accounting
+from elfmesh.control.member.accounts.ledger import Ledger
 from elfmesh.control.protocol.events import DeadLetter, Persist, Sealed
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack
 from elfmesh.machine import Contact

@@ -33,7 +33,7 @@ from sortedcontainers import SortedDict
 from elfmesh.contribution import Contribution, within
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.jobs.roster import UNKNOWN, GivenIn, has_number
-from elfmesh.control.member.ledger_state import (
+from elfmesh.control.member.accounts.ledger_state import (
     SAME,
     Counts,
     Difference,
@@ -41,8 +41,8 @@ from elfmesh.control.member.ledger_state import (
     read_state,
     stored_state,
 )
-from elfmesh.control.member.numbers import Numbered, deciding, followed
-from elfmesh.control.member.prefix_counts import NO_PREFIXES, Prefixes, without_prefix
+from elfmesh.control.member.accounts.numbers import Numbered, deciding, followed
+from elfmesh.control.member.accounts.prefix_counts import NO_PREFIXES, Prefixes, without_prefix
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.interval_map import END
 from elfmesh.safeguards import safeguard

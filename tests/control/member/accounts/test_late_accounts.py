@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, LATE
+from elfmesh.control.member.accounts.ledger import Ledger
+from elfmesh.control.member.accounts.ledger_state import SAME
 from elfmesh.control.member.contributions import Contributions
-from elfmesh.control.member.ledger import Ledger
-from elfmesh.control.member.ledger_state import SAME
 from elfmesh.control.member.worker_generations import WorkerGenerations
 from elfmesh.control.protocol.events import Revised
 from elfmesh.storage.frames import RevisedInterval

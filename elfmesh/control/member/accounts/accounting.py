@@ -18,8 +18,8 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import UNKNOWN
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
-from elfmesh.control.member.ledger import Ledger
-from elfmesh.control.member.ledger_state import KIND, Difference
+from elfmesh.control.member.accounts.ledger import Ledger
+from elfmesh.control.member.accounts.ledger_state import KIND, Difference
 from elfmesh.control.protocol.events import DeadLetter, Persist
 from elfmesh.control.protocol.messages_safety import AskFates, Fates, Lack, PrefixIn, Revisions
 from elfmesh.safeguards import safeguard

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from elfmesh.control.jobs.records import FIRST, NOT_COUNTED
-from elfmesh.control.member.numbers import Numbered
+from elfmesh.control.member.accounts.numbers import Numbered
 from elfmesh.machine import Count, Index
 from elfmesh.wire import UNREADABLE
 

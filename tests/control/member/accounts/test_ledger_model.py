@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, EXPIRED, LATE, NOT_COUNTED, add_counts
-from elfmesh.control.member.ledger import Ledger
-from elfmesh.control.member.ledger_state import Difference
+from elfmesh.control.member.accounts.ledger import Ledger
+from elfmesh.control.member.accounts.ledger_state import Difference
 from elfmesh.control.protocol.events import Revised, Sealed
 from elfmesh.ingest.worker.recovered import is_reported_again
 from elfmesh.storage.frames import RevisedInterval

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from elfmesh.control.jobs.records import FIRST, LATE, NOT_COUNTED
-from elfmesh.control.member.ledger_state import (
+from elfmesh.control.member.accounts.ledger_state import (
     SAME,
     Counts,
     Difference,

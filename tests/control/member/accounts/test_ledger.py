@@ -7,8 +7,8 @@ import pytest
 
 from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import EXPIRED, FILTERED, LATE, NOT_COUNTED
-from elfmesh.control.member.ledger import Ledger
-from elfmesh.control.member.ledger_state import SAME, Difference, LedgerState
+from elfmesh.control.member.accounts.ledger import Ledger
+from elfmesh.control.member.accounts.ledger_state import SAME, Difference, LedgerState
 from elfmesh.control.protocol.events import Revised, Sealed
 
 JOB, ME = b"j" * 20, 3
