@@ -27,6 +27,7 @@ import msgspec
 from elfmesh.errors import DiskFull, StorageError
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.failpoints import reach
+from elfmesh.storage.frame_recovery import Continuity, LogRecovery
 from elfmesh.storage.frames import Forgotten, Frame, Released, Sealed
 from elfmesh.storage.framescan import FRAME_BYTES_MAX, FileStretch, is_torn, pack, scan, unpack
 from elfmesh.storage.storage import AppendFile, Storage
@@ -69,27 +70,6 @@ class _Job:
 
     def is_live(self, place: _Place) -> bool:
         return self.released is None or place.stop > self.released or place.seq > self.received
-
-
-@dataclass
-class LogRecovery:
-    """Result of opening the log.
-
-    Attributes:
-        frames: number of valid frames.
-        cut_bytes: length of the torn end that was cut off.
-        gaps: (offset, length) of damaged ranges that are followed by valid frames.
-        holes: interval ranges whose contributions a gap removed, by job; None: from the beginning of the job.
-        torn: jobs of which a gap removed revisions, with the number of the last one.
-        rotten: whether the end that was cut off was not a torn frame, so that an agent may have seen it.
-    """
-
-    frames: int = 0
-    cut_bytes: int = 0
-    gaps: list[tuple[int, int]] = field(default_factory=list)
-    holes: dict[str, list[tuple[int | None, int]]] = field(default_factory=dict)
-    torn: dict[str, int] = field(default_factory=dict)
-    rotten: bool = False
 
 
 class FrameLog:
@@ -313,7 +293,7 @@ class FrameLog:
 
     def _recover(self) -> LogRecovery:
         recovery = LogRecovery()
-        ends: dict[str, tuple[int, int]] = {}
+        continuity = Continuity(recovery)
         damaged: FileStretch | None = None
         for found in scan(self._file, self._file.size()):
             frame = _decode(found.body)
@@ -327,7 +307,7 @@ class FrameLog:
                 recovery.gaps.append((damaged.offset, damaged.size))
                 damaged = None
             recovery.frames += 1
-            if self._fits(frame, ends, recovery):
+            if continuity.fits(frame):
                 self._index(frame, found.offset, found.size)
         self._size = self._file.size()
         if damaged is not None:
@@ -358,28 +338,6 @@ class FrameLog:
         if recovery.gaps or end:
             with contextlib.suppress(DiskFull):
                 self._storage.write(DAMAGED, self._file.read(0, self._size))
-
-    @staticmethod
-    def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: LogRecovery) -> bool:
-        """Whether a frame continues its job's last one. A duplicated block contains old frames."""
-        if isinstance(frame, Forgotten):
-            ends.pop(frame.job, None)
-        if not isinstance(frame, Sealed):
-            return True
-        before, seq = ends.get(frame.job, (None, 0))
-        if before is not None and frame.annuls is not None:
-            before = min(before, frame.annuls)
-        reported = len(frame.revised) + (frame.annuls is not None)
-        if before is not None and (frame.start < before or (reported and frame.seq <= seq)):
-            return False
-        fresh = before is None and frame.start == frame.stop
-        if recovery.gaps and not fresh:
-            if frame.start != before:
-                recovery.holes.setdefault(frame.job, []).append((before, frame.start))
-            if frame.seq - reported != seq:
-                recovery.torn[frame.job] = frame.seq - reported
-        ends[frame.job] = (frame.stop, frame.seq)
-        return True
 
 
 def _decode(body: bytes | None) -> Frame | None:
