@@ -96,11 +96,11 @@ class Forest:
                     self._settle(tree)
             case SiblingsChanged():
                 for tree in list(self._trees):
-                    self._trees[tree].membership.siblings_changed(now)
+                    self._trees[tree].membership.search.siblings_changed(now)
                     self._settle(tree)
             case LookupDone():
                 if event.key in self._trees:
-                    self._trees[event.key].membership.looked_up(event.token, event.contacts, now)
+                    self._trees[event.key].membership.search.looked_up(event.token, event.contacts, now)
                     self._settle(event.key)
             case Merged():
                 self._merged(event)

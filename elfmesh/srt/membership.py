@@ -1,7 +1,7 @@
-"""Membership of one agent in one tree: its parent, its children, and the search for a parent.
+"""Membership of one agent in one tree: its parent and its children.
 
-Owns joining, accepting, moving and leaving. Does not depend on segments and multicasts; it reports every
-change through `Tenant`.
+Owns accepting, moving and leaving; `search` finds a parent. Does not depend on segments and multicasts; it
+reports every change through `Tenant`.
 
 Rules:
 1. The next hop towards the root is the first agent of `via` that has not failed to answer, else the
@@ -32,18 +32,14 @@ from collections.abc import Callable
 
 from elfmesh.ids import distance
 from elfmesh.machine import Contact, earliest
-from elfmesh.overlay.events import Lookup
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
-from elfmesh.srt.kin import Child, Seek
+from elfmesh.srt.kin import Child
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
 from elfmesh.srt.ports import Tenant
+from elfmesh.srt.search import ParentSearch
 
-JOIN_TIMEOUT_S = 0.5
-JOIN_TRIES = 2
-LOOKUP_TIMEOUT_S = 10.0
-VERIFY_S = 5.0
 CLIMB_S = 30.0
 DEEP_CLIMB_S = 5.0
 """Time between attempts to climb of an agent deeper than CLIMB_DEPTH."""
@@ -51,7 +47,6 @@ DEEP_CLIMB_S = 5.0
 CLIMB_DEPTH = 3
 """Depth from which an agent tries to climb. A deeper agent is placed again, because F + F^2 agents fit above
 it."""
-HOPS_MAX = 40
 UPWARD_HOPS = 3
 """Redirects after which a joiner is only sent downwards, so that stale loads cannot cause a loop."""
 GRACE_S = 2.5
@@ -68,98 +63,41 @@ class Membership:
         self._tree = tree
         self._tenant = tenant
         self._next_seq = next_seq
+        self.search = ParentSearch(context, tree, self, tenant, next_seq)
         self._fanout = fanout
         self._me = distance(context.me.id, tree)
         self.parent: Contact | None = None
         self.root = False
         self.depth = 0
         self.children: dict[bytes, Child] = {}
-        self.seek: Seek | None = None
-        self.via: tuple[Contact, ...] = ()
-        self._silent: set[bytes] = set()
         self._parent_load = 0
-        self._look_again = False
         self._since = 0.0
-        self._verify_at: float | None = None
         self._climb_at: float | None = None
 
     @property
     def idle(self) -> bool:
         """Return whether the agent is neither in the tree nor joining it."""
-        return not (self.root or self.parent or self.seek)
+        return not (self.root or self.parent or self.search.is_running)
 
-    # -- search for a parent
+    # -- the parent
 
     def enter(self, now: float) -> None:
         """Join the tree, unless the agent is in it or joining."""
         if self.idle:
-            self._search(now)
+            self.search.begin(now)
 
-    def _search(self, now: float) -> None:
-        self._look_again = False
-        hop = self._entrance() or self._context.next_hop(self._tree)
-        if hop is not None and self._closer(hop, self._me):
-            self._ask(hop, now)
-        else:
-            self._look_up(now)
-
-    @safeguard("inside-its-group")
-    def _entrance(self) -> Contact | None:
-        """Return the agent at which to enter the tree, so that a group's tree grows among the group alone."""
-        open_ones = (each for each in self.via if each.id not in self._silent)
-        return next((each for each in open_ones if self._closer(each, self._me)), None)
-
-    def _look_up(self, now: float) -> None:
-        self.seek = Seek(self._context.token(), now + LOOKUP_TIMEOUT_S)
-        self._context.emit(Lookup(self._tree, self.seek.token))
-
-    def _ask(self, target: Contact, now: float, *, hops: int = 0, climb: int = 0) -> None:
-        join = self._tenant.joining(self._next_seq(), climb=climb, hops=hops)
-        self.seek = Seek(join.token, now + JOIN_TIMEOUT_S, target, join, 1, hops, climb)
-        self._context.send(target, join)
-
-    def looked_up(self, token: int, contacts: tuple[Contact, ...], now: float) -> None:
-        if self.seek is None or self.seek.target is not None or self.seek.token != token:
-            return
-        self.seek = None
-        best = min(contacts, key=lambda contact: distance(contact.id, self._tree), default=None)
-        if best is not None and self._closer(best, self._me):
-            self._ask(best, now)
-        else:
-            if not self.root:
-                self._become_root()
-            self._verify_at = now + VERIFY_S
-            if self._look_again:
-                self._search(now)
-
-    def _become_root(self) -> None:
+    def become_root(self) -> None:
         self.root = True
         self.depth = 0
         self._context.emit(BecameRoot(self._tree))
         self._tenant.became_root()
 
-    def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
-        seek = self.seek
-        if seek is None or seek.target is None or seek.token != message.token or seek.target.id != sender.id:
-            return
-        if message.to is not None and self._closer(message.to, self._me) and seek.hops < HOPS_MAX:
-            upwards = distance(message.to.id, self._tree) < distance(sender.id, self._tree)
-            left = max(min(seek.climb, 1), seek.climb - 1) if upwards else 0
-            self._ask(message.to, now, hops=seek.hops + 1, climb=left)
-        elif self.parent is not None:
-            self.seek = None
-        else:
-            self._look_up(now)
-
     def joined(self, sender: Contact, message: Joined, now: float) -> None:
-        seek = self.seek
-        asked = seek is not None and seek.target is not None and seek.target.id == sender.id
-        if seek is None or not asked or seek.token != message.token or seek.join is None:
-            if not asked and (self.parent is None or self.parent.id != sender.id):
+        join = self.search.accepted(sender, message.token)
+        if join is None:
+            if not self.search.asks(sender) and (self.parent is None or self.parent.id != sender.id):
                 self._context.send(sender, Leave(self._tree, self._next_seq()))
             return
-        self.seek = None
-        self._silent.clear()
         old, self.parent = self.parent, sender
         self.depth = message.depth
         self._parent_load = message.load
@@ -172,11 +110,11 @@ class Membership:
         if self.root:
             self._lose_root()
         self._context.emit(Attached(self._tree, sender))
-        self._tenant.attached(sender, seek.join, message)
+        self._tenant.attached(sender, join, message)
 
     def _lose_root(self) -> None:
         self.root = False
-        self._verify_at = None
+        self.search.lost_root()
         self._tenant.lost_root()
         self._context.emit(LostRoot(self._tree))
 
@@ -184,7 +122,7 @@ class Membership:
         assert self.parent is not None
         old, self.parent = self.parent, None
         self._climb_at = None
-        self.seek = None
+        self.search.stop()
         self._release(old.id)
         self._tenant.detached()
         self._context.emit(Detached(self._tree))
@@ -194,13 +132,13 @@ class Membership:
         if self.parent is None or self.parent.id != sender.id:
             return
         self._detach()
-        if to is not None and self._closer(to, self._me):
-            self._ask(to, now)
+        if to is not None and self.closer(to, self._me):
+            self.search.ask(to, now)
         else:
-            self._search(now)
+            self.search.begin(now)
 
     def exit(self) -> None:
-        self.seek = None
+        self.search.stop()
         if self.parent is not None:
             self._context.send(self.parent, Leave(self._tree, self._next_seq()))
             old, self.parent = self.parent, None
@@ -217,7 +155,7 @@ class Membership:
         child = self.children.get(sender.id)
         if not self._me < theirs:
             hop = self._context.next_hop(self._tree)
-            self._redirect(sender, join, hop if hop is not None and self._closer(hop, theirs) else None)
+            self._redirect(sender, join, hop if hop is not None and self.closer(hop, theirs) else None)
         elif join.climb and child is not None:
             self._redirect(sender, join, self.parent)
         elif child is None and len(self.children) >= self._fanout and self._turn_away(sender, join, theirs):
@@ -254,7 +192,7 @@ class Membership:
         if join.climb == 1:
             self._redirect(sender, join, None)
             return True
-        closer = [child for child in self.children.values() if self._closer(child.contact, theirs)]
+        closer = [child for child in self.children.values() if self.closer(child.contact, theirs)]
         if closer:
             chosen = min(closer, key=lambda child: (child.load, distance(child.contact.id, sender.id)))
             chosen.load += 1
@@ -290,16 +228,9 @@ class Membership:
             self._drop_child(peer)
         if self.parent is not None and self.parent.id == peer:
             self._detach()
-            self._search(now)
-        elif self.seek is not None and self.seek.target is not None and self.seek.target.id == peer:
-            self._give_up(now)
-
-    def siblings_changed(self, now: float) -> None:
-        """Check whether the root has changed; a look-up in progress may have missed a new sibling."""
-        if self.seek is not None:
-            self._look_again = True
-        elif self.root:
-            self._search(now)
+            self.search.begin(now)
+        else:
+            self.search.peer_down(peer, now)
 
     def notified_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:
         """Process the parent's digest: its depth and children, None if this agent is not its child."""
@@ -313,7 +244,7 @@ class Membership:
         elif now - self._since > GRACE_S:
             self._context.count("lost_child")
             self._detach()
-            self._search(now)
+            self.search.begin(now)
 
     def notified_child(self, peer: bytes, load_size: tuple[int, int] | None, now: float) -> None:
         """Process a child's digest: its children and members, None if this agent is not its parent."""
@@ -329,43 +260,21 @@ class Membership:
     # -- time
 
     def tick(self, now: float) -> None:
-        """Repeat requests that are due, verify the root, and try to climb."""
-        if self.seek is not None and self.seek.due <= now:
-            seek = self.seek
-            if seek.target is None:
-                self._look_up(now)
-            elif seek.tries < JOIN_TRIES and seek.join is not None:
-                seek.tries += 1
-                seek.due = now + JOIN_TIMEOUT_S
-                self._context.count("join_again")
-                self._context.send(seek.target, seek.join)
-            else:
-                self._give_up(now)
-        if self._verify_at is not None and self._verify_at <= now:
-            self._verify_at = now + VERIFY_S
-            if self.seek is None:
-                self._search(now)
+        """Let the search repeat what is due, and try to climb."""
+        self.search.tick(now)
         if self._climb_at is not None and self._climb_at <= now:
             self._plan_climb(now)
-            if self.parent is not None and self.seek is None and self.depth >= CLIMB_DEPTH:
-                self._ask(self.parent, now, climb=1 if self.depth == CLIMB_DEPTH else self.depth + 1)
+            if self.parent is not None and not self.search.is_running and self.depth >= CLIMB_DEPTH:
+                self.search.ask(self.parent, now, climb=1 if self.depth == CLIMB_DEPTH else self.depth + 1)
 
     def _plan_climb(self, now: float) -> None:
         pause = CLIMB_S if self.depth <= CLIMB_DEPTH else DEEP_CLIMB_S
         self._climb_at = now + pause * self._context.rng.uniform(0.8, 1.2)
 
-    def _give_up(self, now: float) -> None:
-        silent = None if self.seek is None else self.seek.target
-        self.seek = None
-        if silent is not None:
-            self._silent.add(silent.id)
-        if self.parent is None:
-            self._look_up(now)
-
     @property
     def deadline(self) -> float | None:
-        return earliest(self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
+        return earliest(self.search.deadline, self._climb_at)
 
     @safeguard("outward")
-    def _closer(self, contact: Contact, than: int) -> bool:
+    def closer(self, contact: Contact, than: int) -> bool:
         return distance(contact.id, self._tree) < than

@@ -73,7 +73,7 @@ class Tree:
     # -- requests of the host
 
     def subscribe(self, now: float, via: tuple[Contact, ...] = ()) -> None:
-        self.membership.via = via
+        self.membership.search.via = via
         if not self.multicasts.subscribed:
             self.multicasts.subscribe()
         self.membership.enter(now)
@@ -142,7 +142,7 @@ class Tree:
             case Joined():
                 self.membership.joined(sender, message, now)
             case Redirect():
-                self.membership.redirected(sender, message, now)
+                self.membership.search.redirected(sender, message, now)
             case Leave():
                 self.membership.left(sender, message)
             case Reparent():

@@ -66,7 +66,7 @@ from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import PAGED
 from tests.sim.swarm.soak import one
 from tests.sim.test_tree_ablations import ABLATIONS
-from tests.srt.test_membership import (
+from tests.srt.test_search import (
     test_an_agent_enters_a_tree_at_the_agent_that_it_was_given as enters_there,
 )
 from tests.storage.test_framelog_rot import (

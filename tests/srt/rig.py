@@ -10,7 +10,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.ids import distance
 from elfmesh.machine import Contact, Event, Message, Received, Send
 from elfmesh.overlay import Lookup, LookupDone
-from elfmesh.srt import FIRST, Forest
+from elfmesh.srt import FIRST, Forest, Subscribe
 from elfmesh.srt.barrier import Barrier
 from elfmesh.srt.parts import Part
 
@@ -182,3 +182,20 @@ class Wire:
     def take(self, number: int) -> list[object]:
         effects, self.effects[number] = self.effects[number], []
         return effects
+
+
+def children(wire: Wire, number: int) -> list[int]:
+    info = wire.forests[number].tree(TREE)
+    return [int.from_bytes(child.id) for child in info.children] if info else []
+
+
+def parent(wire: Wire, number: int) -> int | None:
+    info = wire.forests[number].tree(TREE)
+    return int.from_bytes(info.parent.id) if info and info.parent else None
+
+
+def subscribed(wire: Wire, *numbers: int) -> Wire:
+    for number in numbers:
+        wire.give(number, Subscribe(TREE))
+        wire.deliver()
+    return wire

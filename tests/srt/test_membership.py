@@ -6,82 +6,11 @@ import random
 from itertools import pairwise
 
 from elfmesh.machine import Contact, Received, Send, Tick
-from elfmesh.overlay import Digest, Lookup, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
-from elfmesh.srt import Attached, BecameRoot, Detached, Forest, LostRoot, Subscribe, Unsubscribe
-from elfmesh.srt.membership import CLIMB_S, DEEP_CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
+from elfmesh.overlay import Digest, PeerDown, SiblingsChanged, Unwatch
+from elfmesh.srt import Detached, Forest, LostRoot, Subscribe, Unsubscribe
+from elfmesh.srt.membership import CLIMB_S, DEEP_CLIMB_S, GRACE_S
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
-from tests.srt.rig import TREE, Wire, contact
-
-
-def children(wire: Wire, number: int) -> list[int]:
-    info = wire.forests[number].tree(TREE)
-    return [int.from_bytes(child.id) for child in info.children] if info else []
-
-
-def parent(wire: Wire, number: int) -> int | None:
-    info = wire.forests[number].tree(TREE)
-    return int.from_bytes(info.parent.id) if info and info.parent else None
-
-
-def subscribed(wire: Wire, *numbers: int) -> Wire:
-    for number in numbers:
-        wire.give(number, Subscribe(TREE))
-        wire.deliver()
-    return wire
-
-
-def test_a_local_minimum_is_root_only_after_a_look_up() -> None:
-    wire = Wire(1)
-    assert wire.give(1, Subscribe(TREE)) == [BecameRoot(TREE)]
-    assert wire.forests[1].is_root(TREE)
-    assert wire.forests[1].deadline == VERIFY_S
-
-
-def test_joining_asks_the_next_hop_which_becomes_root_of_a_tree_it_did_not_know() -> None:
-    wire = Wire(1, 5)
-    assert wire.give(5, Subscribe(TREE)) == []
-    assert wire.waiting() == [(5, 1, "Join")]
-    wire.deliver()
-    assert wire.take(1) == [Watch(contact(5)), BecameRoot(TREE)]
-    assert wire.take(5) == [Watch(contact(1)), Attached(TREE, contact(1))]
-    assert children(wire, 1) == [5]
-
-
-def test_a_join_stops_at_the_first_agent_in_the_tree() -> None:
-    wire = subscribed(Wire(1, 4), 4)
-    wire.add(9)
-    wire.route(9, 4)  # the route of 9 leads through 4
-    wire.give(9, Subscribe(TREE))
-    wire.deliver()
-    assert (parent(wire, 9), parent(wire, 4)) == (4, 1)
-
-
-def test_an_agent_enters_a_tree_at_the_agent_that_it_was_given() -> None:
-    wire = subscribed(Wire(1, 4), 4)
-    wire.add(9)
-    wire.route(9, 4)  # the next hop of 9 would make it a child of 4
-    wire.give(9, Subscribe(TREE, (contact(1),)))
-    assert wire.waiting() == [(9, 1, "Join")]
-    wire.deliver()
-    assert (parent(wire, 9), children(wire, 4)) == (1, [])
-
-
-def test_an_entrance_that_does_not_answer_is_left_out_until_the_agent_has_a_parent() -> None:
-    wire = subscribed(Wire(1, 4), 4)
-    wire.add(9)
-    wire.route(9, 4)
-    wire.give(9, Subscribe(TREE, (contact(2),)))
-    assert wire.waiting() == [(9, 2, "Join")]
-    wire.give(9, PeerDown(contact(2).id))
-    wire.deliver()
-    assert parent(wire, 9) == 1
-    wire.give(9, PeerDown(contact(1).id))
-    assert wire.waiting()[-1] == (9, 2, "Join"), "it is asked again"
-
-
-def test_the_agent_at_the_end_of_the_entrances_is_the_root() -> None:
-    wire = Wire(1, 5)
-    assert wire.give(1, Subscribe(TREE, (contact(1),))) == [BecameRoot(TREE)]
+from tests.srt.rig import TREE, Wire, children, contact, parent, subscribed
 
 
 def test_a_full_parent_redirects_to_the_closer_child_with_fewest_children() -> None:
@@ -110,30 +39,6 @@ def test_no_agent_accepts_an_agent_that_is_closer() -> None:
     wire.dispatcher.clear()
     wire.give(4, Received(contact(2), join))
     assert wire.dispatcher[0][2] == Redirect(TREE, 1, None)
-
-
-def test_a_redirect_to_an_agent_that_is_farther_is_not_followed() -> None:
-    wire = Wire(1, 5)
-    wire.give(5, Subscribe(TREE))
-    join = wire.dispatcher.pop()[2]
-    assert isinstance(join, Join)
-    wire.give(5, Received(contact(1), Redirect(TREE, join.token, contact(9))))
-    assert wire.waiting() == [(5, 1, "Join")], "it looked the id up instead"
-
-
-def test_a_lost_join_is_sent_again_and_then_the_id_is_looked_up() -> None:
-    wire = Wire(1, 5)
-    wire.give(5, Subscribe(TREE))
-    first = wire.dispatcher.pop()[2]
-    wire.now = JOIN_TIMEOUT_S
-    wire.give(5, Tick())
-    assert wire.dispatcher.pop()[2] == first
-    wire.now = 2 * JOIN_TIMEOUT_S
-    wire.give(5, Tick())
-    again = wire.dispatcher.pop()[2]
-    assert isinstance(again, Join)
-    assert isinstance(first, Join)
-    assert again.token > first.token
 
 
 def test_a_repeated_join_changes_nothing_but_is_answered() -> None:
@@ -173,21 +78,6 @@ def test_the_root_gives_way_to_an_agent_that_is_closer() -> None:
     assert LostRoot(TREE) in wire.take(5)
     assert (parent(wire, 5), parent(wire, 9)) == (2, 5)
     assert wire.forests[2].is_root(TREE)
-
-
-def test_the_root_looks_again_every_five_seconds() -> None:
-    wire = subscribed(Wire(5), 5)
-    wire.route(5, None)
-    wire.add(2)
-    wire.now = VERIFY_S
-    wire.give(5, Tick())
-    assert wire.waiting() == [(5, 2, "Join")]
-
-
-def test_an_old_look_up_changes_nothing() -> None:
-    wire = subscribed(Wire(5), 5)
-    assert wire.give(5, LookupDone(1, TREE, (contact(2),))) == []
-    assert not wire.dispatcher
 
 
 def test_a_forwarder_without_children_prunes_itself() -> None:
@@ -300,17 +190,6 @@ def test_any_contact_may_speak_without_harm() -> None:
     forest.step(Received(stranger, Join(b"short", 1, 1, 0, None)), 0.0)
     forest.step(Received(contact(7), Leave(TREE, 3)), 0.0)
     assert forest.stats()["not_in_tree"] == 2
-
-
-def test_a_root_looks_again_when_siblings_change_during_its_look_up() -> None:
-    now = 0.0
-    forest = Forest(contact(5), rng=random.Random(1), next_hop=lambda tree: None)
-    first = next(e for e in forest.step(Subscribe(TREE), now) if isinstance(e, Lookup))
-    assert forest.step(SiblingsChanged(), now) == []
-    effects = forest.step(LookupDone(first.token, TREE, (contact(5),)), now)
-    again = next(e for e in effects if isinstance(e, Lookup))
-    closer = forest.step(LookupDone(again.token, TREE, (contact(2), contact(5))), now)
-    assert [e.to for e in closer if isinstance(e, Send) and isinstance(e.message, Join)] == [contact(2)]
 
 
 def test_an_agent_that_sits_very_deep_is_sent_to_the_root_and_placed_again() -> None:

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "frontier-before-numbers": "tests/control/master/test_members.py",
     "one-number-at-a-time": "tests/control/master/test_members.py",
     "new-gateway-gets-all": "tests/control/member/test_member.py",
-    "inside-its-group": "tests/srt/test_membership.py",
+    "inside-its-group": "tests/srt/test_search.py",
     "one-attempt-for-all-groups": "tests/control/master/test_trees.py",
     "part-requests": "tests/control/paths/test_sites.py",
     "inherits-known-numbers": "tests/control/paths/test_inheritance.py",
