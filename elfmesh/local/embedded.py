@@ -40,7 +40,8 @@ from elfmesh.ingest.memory import give_back
 from elfmesh.ingest.parsers import StreamFormat, discover_columns
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ingest.worker.beginning import SharedWorkerState
-from elfmesh.ingest.worker.worker import SAMPLES_MAX, JobWorker
+from elfmesh.ingest.worker.problems import SAMPLES_MAX
+from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.local.live_windows import LiveWindows
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
@@ -302,8 +303,8 @@ class LogRun(LogInput):
         stats.parse_errors = worker.totals[PARSE_ERROR]
         stats.filtered = worker.totals[FILTERED]
         stats.function_errors = worker.totals[FUNCTION_ERROR]
-        stats.field_errors, stats.replaced = worker.field_errors, worker.replaced
-        stats.samples = worker.samples[:SAMPLES_MAX]
+        stats.field_errors, stats.replaced = worker.problems.field_errors, worker.problems.replaced
+        stats.samples = worker.problems.samples[:SAMPLES_MAX]
         stats.seconds = time.monotonic() - self._began
 
 

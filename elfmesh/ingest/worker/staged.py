@@ -143,7 +143,7 @@ class StagedWorker:
 
     @property
     def samples(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(chain.from_iterable(part.samples for part in self._parts)))
+        return tuple(dict.fromkeys(chain.from_iterable(part.problems.samples for part in self._parts)))
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
         self._keep_place(block, now_us, records)

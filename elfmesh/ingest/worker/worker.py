@@ -41,6 +41,7 @@ from elfmesh.ingest.worker.insertion import insert
 from elfmesh.ingest.worker.intervals import OpenInterval, WorkerInterval, encoded
 from elfmesh.ingest.worker.late import LateRecords, Lost, Revision
 from elfmesh.ingest.worker.offsets import JobOffsets
+from elfmesh.ingest.worker.problems import InputProblems
 from elfmesh.ingest.worker.tally import Tally
 from elfmesh.ingest.worker.watermark import SINCE_EVER
 from elfmesh.ql import Prepared, Query, Statement
@@ -50,7 +51,6 @@ from elfmesh.ql.values.growth import TooLarge
 from elfmesh.safeguards import safeguard
 
 MAX_FUTURE_US = 3_600_000_000
-SAMPLES_MAX = 3
 
 
 class JobWorker:
@@ -65,11 +65,6 @@ class JobWorker:
         strict: raise if records do not fit the query's types (`elf run`) instead of counting them as errors.
         late: receives late records of sealed intervals that are not closed; None: they are dropped.
         functions: evaluates the Python functions of the statement.
-
-    Attributes:
-        samples: up to three reasons why a line or a value was not usable.
-        field_errors: values that did not fit their column and became null.
-        replaced: lines in which malformed UTF-8 was replaced.
     """
 
     @safeguard("future")
@@ -88,9 +83,7 @@ class JobWorker:
         self.statement = statement
         self.query = Query(statement, around.labels, around.lookup, functions, around.member)
         self._stream = around.stream
-        self.samples: list[str] = []
-        self.field_errors = 0
-        self.replaced = 0
+        self.problems = InputProblems()
         window, job = statement.window, statement.job
         self._window = window
         self._slide = window.slide_us // window.pane_us if window else 1
@@ -165,7 +158,7 @@ class JobWorker:
         if counted_below is not None and self.offsets.was_left_out(block):
             self.offsets.read(block)
             return
-        self._note(parsed)
+        self.problems.parsed(parsed)
         errors = parsed.errors
         if self._window is not None:
             records, undated = self._dated(records, block, now_us, counted_below)
@@ -204,7 +197,7 @@ class JobWorker:
 
     def take_late(self, now_us: int, room: int) -> tuple[list[Revision], list[Lost]]:
         """Return the revisions with late records, and the counts of those beyond `room` bytes."""
-        return ([], []) if self.late is None else self.late.take(now_us, room, self._sample)
+        return ([], []) if self.late is None else self.late.take(now_us, room, self.problems.sample)
 
     def give_up(self, lost: Iterable[Lost], to: int) -> None:
         """Count late records that are in no interval of theirs.
@@ -231,7 +224,7 @@ class JobWorker:
     def seal(self, upto_index: int) -> list[WorkerInterval]:
         """Seal all intervals below `upto_index`; returns those with rows or counts, in order."""
         return [
-            encoded(interval, self._encode, self._partitions, self._sample)
+            encoded(interval, self._encode, self._partitions, self.problems.sample)
             for interval in self.take(upto_index)
         ]
 
@@ -262,7 +255,7 @@ class JobWorker:
         except TypeConflict as error:
             if self._strict:
                 raise
-            self._sample(f"interval {index}: {error}")
+            self.problems.sample(f"interval {index}: {error}")
             counts[PARSE_ERROR] += counts[CONTRIBUTED]
             counts[CONTRIBUTED] = 0
             return tuple(counts), None
@@ -274,7 +267,7 @@ class JobWorker:
         usable = self.times.usable(records, block, column, now_us)
         undated = records.rows - usable.rows
         if undated:
-            self._sample(f"no usable time in {column}")
+            self.problems.sample(f"no usable time in {column}")
         if self._until_us is not None:  # the job has ended before these records
             usable = usable.within(column, INT64_MIN, self._until_us - 1)
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
@@ -300,7 +293,7 @@ class JobWorker:
             return
         lowest = self._lowest if read_up_to is None else max(self._lowest, read_up_to)
         origin = (self._time(block), block.stream or self._stream)
-        fed = self.late.feed(records, origin, lowest, self._next, self._sample)
+        fed = self.late.feed(records, origin, lowest, self._next, self.problems.sample)
         self.tally.totals[CONTRIBUTED] += fed.contributed
         for (bucket, home), number in fed.left_out.items():
             self._count_once(bucket, number, self._next, home)
@@ -312,16 +305,16 @@ class JobWorker:
     def _insert(self, records: BlockRows, block: Block, read_up_to: int | None) -> tuple[int, int]:
         stream = block.stream or self._stream
         try:
-            prepared, refused = insert(self.query, self._panes, records, self._sample, stream)
+            prepared, refused = insert(self.query, self._panes, records, self.problems.sample, stream)
         except TooLarge as error:
             if records.rows > 1:
                 return self._insert_halves(records, block, read_up_to)
-            self._sample(str(error))
+            self.problems.sample(str(error))
             return 1, 0
         except (DataError, QueryError) as error:
             if self._strict:
                 raise
-            self._sample(str(error))
+            self.problems.sample(str(error))
             return records.rows, 0
         self._count_panes(prepared, read_up_to)
         self._inserted(prepared)
@@ -384,12 +377,3 @@ class JobWorker:
         self._panes.drop_below(floor)
         self.offsets.close_below(floor)
         self.tally.close_below(upto)
-
-    def _sample(self, reason: str) -> None:
-        if len(self.samples) < SAMPLES_MAX:
-            self.samples.append(reason)
-
-    def _note(self, parsed: Parsed) -> None:
-        self.field_errors += parsed.field_errors
-        self.replaced += parsed.replaced
-        self.samples += parsed.samples[: max(0, SAMPLES_MAX - len(self.samples))]

@@ -114,7 +114,7 @@ def test_every_record_is_in_one_bucket() -> None:
     assert second.index == 2
     assert second.counts == (1, 0, 0, 1, 1, *NOT_COUNTED[5:])
     assert worker.totals == [2, 1, 3, 1, 2, *NOT_COUNTED[5:]]
-    assert worker.samples[0].startswith("log byte 86: JSON is malformed")
+    assert worker.problems.samples[0].startswith("log byte 86: JSON is malformed")
     assert worker.watermark_us < NOW
 
 
@@ -170,7 +170,7 @@ def test_panes_whose_types_do_not_fit_cost_their_windows_and_not_the_job() -> No
     assert sealed[0].payloads == (b"",)
     assert (sealed[0].counts[CONTRIBUTED], sealed[0].counts[PARSE_ERROR]) == (0, 3)
     assert rows(worker, sealed[1]) == [("text",)]
-    assert any("interval 0" in sample for sample in worker.samples)
+    assert any("interval 0" in sample for sample in worker.problems.samples)
     assert worker.totals[CONTRIBUTED] + worker.totals[PARSE_ERROR] == 4
 
 
@@ -342,4 +342,4 @@ def test_an_interval_that_no_message_carries_is_given_up_and_counted() -> None:
     assert (small.counts[CONTRIBUTED], large.counts[CONTRIBUTED], last.counts[CONTRIBUTED]) == (1, 0, 1)
     assert (large.counts[OVERFLOW], large.payloads) == (1200, (b"",))
     assert rows(worker, last) == [(1,)], "the job goes on"
-    assert worker.samples[-1].startswith("interval 1 is given up: a partial result takes more than")
+    assert worker.problems.samples[-1].startswith("interval 1 is given up: a partial result takes more than")
