@@ -61,7 +61,7 @@ class Dispatcher:
         self._context, self._member_host, self._roots = context, member_host, roots
         self._rendezvous, self._requests, self._leadership = rendezvous, requests, leadership
         self._request_handler, self._drain, self._masters = request_handler, drain, leadership.masters
-        self._leading = Leading(context, member_host.preflight)
+        self._leading = Leading(context, member_host.admission.preflight)
         self._parts = PartHandler(context, self._masters, member_host.site_parts)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {

@@ -279,7 +279,7 @@ class Control:
             case ProgramAttached() | ProgramReported() | ProgramGone() | Attached() | Detached():
                 self.programs.host_reported(event)
             case FunctionsTried():
-                self.member_host.preflight.tried(event)
+                self.member_host.admission.preflight.tried(event)
             case LocalStreams():
                 self._local = event
                 if self._joined:

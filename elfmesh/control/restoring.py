@@ -13,7 +13,7 @@ from functools import partial
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.member import member_host, post_senders
+from elfmesh.control.member import admission, member_host, post_senders
 from elfmesh.control.member.accounts import ledger_state
 from elfmesh.control.member.copy_store import KIND as COPY
 from elfmesh.control.programs import beside, topic_positions
@@ -89,7 +89,7 @@ def _others(
         lost_votes.KIND: lambda _, data: acceptors.lost.restored(data),
         vote_counts.KIND: counts.restored,
         known_peers.KIND: leadership.first.known_peers.restored,
-        member_host.KIND: lambda job, data: host.was_stopped(job, data.decode(errors="replace")),
+        admission.KIND: lambda job, data: host.admission.end(job, data.decode(errors="replace")),
         ledger_state.KIND: host.ledgers.__setitem__,
         post_senders.KIND: host.post_senders.restored,
         dead_agents.KIND: dead.restored,

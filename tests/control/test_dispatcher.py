@@ -70,9 +70,9 @@ def test_a_message_of_an_outdated_epoch_reaches_no_handler_and_its_sender_is_not
     assert [effect.message for effect in control.context.out if hasattr(effect, "message")] == [
         ctl.Fenced(JOB, 7)
     ]
-    assert (JOB, "one") not in control.member_host._stopped
+    assert (JOB, "one") not in control.member_host.admission._stopped
     control.dispatcher.received(sender, ctl.Stop(JOB, "one", 7), b"")
-    assert (JOB, "one") in control.member_host._stopped
+    assert (JOB, "one") in control.member_host.admission._stopped
 
 
 def test_what_has_no_handler_is_counted(control: Control) -> None:

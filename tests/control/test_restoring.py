@@ -8,7 +8,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.terms import Participant, Terms
 from elfmesh.control.machine import Control
-from elfmesh.control.member import member_host
+from elfmesh.control.member import admission
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.messages import Announce, Roster, Verdict, pack, unpack
 from elfmesh.control.protocol.messages_succession import Replica
@@ -44,7 +44,7 @@ def verdict(machine: Control, epoch: int) -> Verdict:
 def test_a_job_that_was_stopped_here_does_not_start_again_after_a_restart() -> None:
     takes_part = Verdict(Participant(ME, "me"), True)
     assert verdict(restored(), 1) == takes_part
-    stopped = (member_host.KIND, JOB.job_id, JOB.incarnation.encode())
+    stopped = (admission.KIND, JOB.job_id, JOB.incarnation.encode())
     assert verdict(restored(stopped), 1) == Verdict(Participant(ME, "me"), False)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh.control import causes
 from elfmesh.control.master import rendezvous
-from elfmesh.control.member import member_host
+from elfmesh.control.member import admission
 from elfmesh.control.programs import beside
 from elfmesh.control.register import acceptor, registers
 from elfmesh.control.replicas import epochs
@@ -26,7 +26,7 @@ BOUNDS = (
     (registers, "IDLE_MAX"),
     (epochs, "TOMBSTONES_MAX"),
     (epochs, "EPOCHS_MAX"),
-    (member_host, "STOPPED_MAX"),
+    (admission, "STOPPED_MAX"),
     (rendezvous, "WITHDRAWN_MAX"),
     (routing, "SEEN_MAX"),
     (routing, "VERDICTS_MAX"),

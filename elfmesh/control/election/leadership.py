@@ -292,7 +292,7 @@ class Leadership:
             if master.term.quiesce.handing_over:
                 master.term.quiesce.keep()
             master.term.rooted()
-        elif tree != ids.ALL_AGENTS and tree not in self._member_host.stream_ids:
+        elif tree != ids.ALL_AGENTS and tree not in self._member_host.admission.stream_ids:
             self._leader_discovery.look(tree)
 
     def lost_root(self, tree: bytes) -> None:

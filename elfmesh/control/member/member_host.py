@@ -1,29 +1,25 @@
-"""What this agent carries, and the jobs it therefore works on.
+"""The jobs that this agent works on.
 
-Owns the agent's streams and labels, its members, and the asking for what it missed while it was away. Leads
-nothing.
+Owns the agent's members, and the asking for what it missed while it was away; `admission` decides which jobs
+are for it. Leads nothing.
 
-Invariant: at most one member per job, of the newest incarnation known; a job that was stopped here is not
-started again by an older announcement, not even after a restart: who has not heard of its end may say for a
-long time that it runs.
+Invariant: at most one member per job, of the newest incarnation known.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
 from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
+from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.member.admission import JobAdmission
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.post_senders import PostSenders
-from elfmesh.control.member.preflight import Preflight
-from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.paths.layout import near_site
 from elfmesh.control.paths.site_parts import SiteParts
 from elfmesh.control.protocol.events import (
@@ -32,7 +28,6 @@ from elfmesh.control.protocol.events import (
     PanesCut,
     Persist,
     Revised,
-    StreamInfo,
     WorkerReport,
 )
 from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
@@ -50,26 +45,16 @@ LEAVING = "leaving"
 LEFT_S = 0.1
 """How often an agent that leaves looks whether it may."""
 
-STOPPED_MAX = 4096
-KIND = "stopped"
-"""Of what is kept on disk: by job, the incarnation that was over last. Earlier ones have lower epochs."""
-
-JOBS_MAX = 1000
-"""Jobs one agent works on: it must not hurt the web server."""
-
 
 class MemberHost:
     """The worker side of an agent."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.streams: dict[str, StreamInfo] = {}
-        self.labels: dict[str, str] = {}
-        self.lookups: tuple[str, ...] = ()
+        self.admission = JobAdmission(context)
         self.members: dict[bytes, Member] = {}
         self.copy_store = CopyStore(context)
         self.ledgers: dict[bytes, bytes] = {}
-        self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         self._asked = 0
         self._answered: set[str] = set()
         self._poller = False
@@ -83,19 +68,18 @@ class MemberHost:
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
-        self.preflight, self.post_senders = Preflight(context), PostSenders(context)
+        self.post_senders = PostSenders(context)
         self.site_parts = SiteParts(context, self._of_member)
 
     def carries(self, event: LocalStreams) -> None:
-        for name in self.streams:
+        for name in self.admission.streams:
             if name not in {stream.name for stream in event.streams}:
                 self._context.emit(Unsubscribe(ids.stream_id(name)))
-        self.labels, self.lookups = dict(event.labels), event.lookups
-        self.streams = {stream.name: stream for stream in event.streams}
-        for name in self.streams:
+        self.admission.carries(event)
+        for name in self.admission.streams:
             self._context.emit(Subscribe(ids.stream_id(name)))
         for job, member in list(self.members.items()):
-            if not self._meant(member.manifest):
+            if not self.admission.is_meant(member.manifest):
                 self._end(job, member.manifest.incarnation)
         remembered, self._epochs = self._epochs, []
         for terms in remembered:
@@ -141,7 +125,7 @@ class MemberHost:
         self._notified.append(done)
         if self._leaving is None:
             self._context.emit(Persist(LEAVING, self._context.me.id, b"\1"))
-            for name in self.streams:
+            for name in self.admission.streams:
                 self._context.emit(Unsubscribe(ids.stream_id(name)))
             for member in self.members.values():
                 member.requests.leave()
@@ -167,7 +151,7 @@ class MemberHost:
         if member is None or member.manifest.incarnation != terms.manifest.incarnation:
             return None
         try:
-            meant = self._meant(terms.manifest)
+            meant = self.admission.is_meant(terms.manifest)
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return None
@@ -191,7 +175,7 @@ class MemberHost:
             del self._parting[member.job]
         elif member.has_left:
             self._end(member.job, member.manifest.incarnation)
-            del self._stopped[member.job, member.manifest.incarnation]  # its labels may come back
+            self.admission.may_return(member.job, member.manifest.incarnation)
         else:
             self._context.after(LEFT_S, lambda: self._part(member))
 
@@ -228,12 +212,9 @@ class MemberHost:
             return Rehearsed(me, frontier, False, str(refused))
         if any(terms.manifest.job_id == manifest.job_id for terms in self._epochs):
             return Rehearsed(me, frontier, True)  # as before its restart; its streams are to come
-        if not self._meant(manifest):
+        if not self.admission.is_meant(manifest):
             return Rehearsed(me, frontier, False)
-        return Rehearsed(me, frontier, True, self._error(manifest, plan, is_new=True))
-
-    def _meant(self, manifest: Manifest) -> bool:
-        return self._matches(read_plan(manifest.text), manifest.narrowed)
+        return Rehearsed(me, frontier, True, self.admission.error(manifest, plan, is_new=True))
 
     def _forget(self, terms: Terms) -> None:
         """What this agent worked on before it was restarted is not for it any more."""
@@ -250,10 +231,6 @@ class MemberHost:
         jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._epochs]
         self.copy_store.restored(kept, jobs)
 
-    @property
-    def stream_ids(self) -> set[bytes]:
-        return {ids.stream_id(name) for name in self.streams}
-
     def ask_soon(self) -> None:
         """Ask the rendezvous of each stream what runs, now and then less and less often."""
         self._asked = 0
@@ -264,7 +241,7 @@ class MemberHost:
 
     def _ask(self) -> None:
         early = self._asked < len(ASK_S)
-        for name in self.streams:
+        for name in self.admission.streams:
             if not early or name not in self._answered:
                 self._context.route(ids.stream_id(name), WhatRuns(name, self._context.me))
         pause = ASK_S[self._asked] if early else ASK_ALWAYS_S
@@ -285,11 +262,11 @@ class MemberHost:
             manifest.version,
         )
         try:
-            wanted = not here and self._meant(manifest)
+            wanted = not here and self.admission.is_meant(manifest)
         except QueryError:
             wanted = False
         if wanted:
-            self.preflight.before(manifest, then)
+            self.admission.preflight.before(manifest, then)
         else:
             then()
 
@@ -300,7 +277,7 @@ class MemberHost:
         """
         manifest, me = message.manifest, Participant(self._context.me, self._context.name)
         job = manifest.job_id
-        if (job, manifest.incarnation) in self._stopped or self._leaving is not None:
+        if self.admission.has_ended(job, manifest.incarnation) or self._leaving is not None:
             return Verdict(me, False)
         try:
             plan = read_plan(manifest.text)
@@ -313,16 +290,17 @@ class MemberHost:
             if member.manifest.incarnation == manifest.incarnation:
                 if message.epoch >= member.epoch:
                     member.master = message.master
-                return Verdict(me, self._meant(manifest))
+                return Verdict(me, self.admission.is_meant(manifest))
             if message.epoch < member.epoch:
                 self._context.stats["control.fenced"] += 1
                 return Verdict(me, False)
             self.stop(job, member.manifest.incarnation)
-        if not self._meant(manifest):
+        if not self.admission.is_meant(manifest):
             return Verdict(me, False)
         is_founder = founding and message.version == 0
-        error = self._error(manifest, plan, is_new=is_founder)
-        if error := error or self._no_room(manifest):
+        error = self.admission.error(manifest, plan, is_new=is_founder)
+        others = [each.manifest for each in self.members.values()]
+        if error := error or self.admission.no_room(manifest, others):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
         member = Member(self._context, manifest, plan, message.master, message.epoch, self.copy_store, ledger)
@@ -336,61 +314,21 @@ class MemberHost:
     def _follow(self, message: Announce, plan: JobPlan) -> str:
         """Send the posts of the stream of an ordered topic; returns why this agent must not, or ""."""
         manifest = message.manifest
-        if not self._meant(manifest):
+        if not self.admission.is_meant(manifest):
             return ""
-        if not (error := self._error(manifest, plan)):
+        if not (error := self.admission.error(manifest, plan)):
             self.post_senders.announced(manifest, plan.streams[0], message.master, message.epoch)
         return error
 
-    def _no_room(self, manifest: Manifest) -> str:
-        namespace, queries = manifest.namespace, self._context.policy.queries
-        if manifest.leased and sum(each.manifest.leased for each in self.members.values()) >= queries:
-            return f"this agent works on {queries} queries already: its limits.adhoc_jobs allows no more"
-        if len(self.members) >= JOBS_MAX:
-            return f"this agent works on {JOBS_MAX} jobs already"
-        grant = self._context.policy.grant(namespace)
-        mine = sum(member.manifest.namespace == namespace for member in self.members.values())
-        if grant is not None and grant.jobs is not None and mine >= grant.jobs:
-            return f"this agent works on {mine} jobs of {namespace} already: its configuration allows no more"
-        return ""
-
     def stop(self, job: bytes, incarnation: str) -> None:
-        if (job, incarnation) not in self._stopped:
-            self._context.emit(Persist(KIND, job, incarnation.encode()))
+        self.admission.stop(job, incarnation)
         self.post_senders.stop(job, incarnation)
         self._end(job, incarnation)
 
-    def was_stopped(self, job: bytes, incarnation: str) -> None:
-        """This incarnation of a job was over before this agent was restarted."""
-        self._stopped[job, incarnation] = None
-
     def _end(self, job: bytes, incarnation: str) -> None:
-        self._stopped[job, incarnation] = None
-        while len(self._stopped) > STOPPED_MAX:
-            (oldest, _), _ = self._stopped.popitem(last=False)
-            if all(other != oldest for other, _ in self._stopped):
-                self._context.emit(Persist(KIND, oldest, b""))
+        self.admission.end(job, incarnation)
         member = self.members.get(job)
         if member is not None and member.manifest.incarnation == incarnation:
             del self.members[job]
             member.stop()
             self.site_parts.stopped(job)
-
-    def _matches(self, plan: JobPlan, narrowed: tuple[tuple[str, str], ...]) -> bool:
-        mine = self.labels.items()
-        return bool(plan.read_at(self.streams, self.labels)) and all(label in mine for label in narrowed)
-
-    def _error(self, manifest: Manifest, plan: JobPlan, *, is_new: bool = False) -> str:
-        """Why this agent cannot evaluate a version of a job, "" if it can."""
-        if error := self.preflight.error(manifest) or self._context.policy.refusal(manifest, self.streams):
-            return error
-        require = self._context.policy.require if is_new else {}
-        if error := label_refusal(require, f"{manifest.namespace}/{manifest.name}", manifest.text):
-            return error
-        unknown = [name for name in plan.lookups if name not in self.lookups]
-        if unknown:
-            return f"there is no lookup table {unknown[0]} here"
-        names = plan.read_at(self.streams, self.labels)
-        texts = ((manifest.text, self.streams[name].schema, name) for name in names)
-        errors = (check_columns(*each, is_new=is_new) for each in texts)
-        return next(filter(None, errors), "")

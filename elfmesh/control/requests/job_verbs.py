@@ -191,7 +191,7 @@ def forget(parts: RequestParts, body: dict[str, Any]) -> list[ForgottenAgent]:
 
 
 def streams(parts: RequestParts, body: dict[str, Any]) -> list[StreamRow]:
-    return [stream_row(parts.context, stream) for stream in parts.member_host.streams.values()]
+    return [stream_row(parts.context, stream) for stream in parts.member_host.admission.streams.values()]
 
 
 def trees(parts: RequestParts, body: dict[str, Any]) -> list[TreeRow]:

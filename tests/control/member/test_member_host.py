@@ -13,8 +13,10 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.policy import OPEN, Grant, Policy
 from elfmesh.control.jobs.terms import RosterEntry, Terms
+from elfmesh.control.member import admission
 from elfmesh.control.member import member_host as under_test
-from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, KIND, LEAVING, LEFT_S, MemberHost
+from elfmesh.control.member.admission import KIND
+from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, LEAVING, LEFT_S, MemberHost
 from elfmesh.control.protocol.events import (
     LocalStreams,
     Persist,
@@ -178,7 +180,7 @@ def test_a_stream_without_the_fields_of_the_text_is_refused() -> None:
 
 
 def test_an_agent_works_on_a_limited_number_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "JOBS_MAX", 1)
+    monkeypatch.setattr(admission, "JOBS_MAX", 1)
     rig = Rig()
     rig.announce()
     found = rig.announce(replace(MANIFEST, job_id=b"o" * 20))
@@ -210,7 +212,7 @@ def test_a_stopped_incarnation_is_not_begun_again_and_another_one_is() -> None:
 
 def test_an_incarnation_that_was_stopped_before_a_restart_is_not_begun() -> None:
     rig = Rig()
-    rig.host.was_stopped(JOB, "i")
+    rig.host.admission.end(JOB, "i")
     assert of(rig.announce()) == (False, "")
 
 
@@ -224,7 +226,7 @@ def test_a_stop_of_another_incarnation_leaves_the_member_alone() -> None:
 def test_the_ends_that_an_agent_remembers_are_limited_and_leave_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(under_test, "STOPPED_MAX", 2)
+    monkeypatch.setattr(admission, "STOPPED_MAX", 2)
     rig = Rig()
     for job in (b"1" * 20, b"2" * 20, b"3" * 20):
         rig.host.stop(job, "i")
@@ -252,7 +254,7 @@ def test_an_agent_that_carries_a_stream_no_more_leaves_its_tree_and_ends_its_job
     assert Unsubscribe(CLICKS) in out
     assert Subscribe(ids.stream_id("logs")) in out
     assert StopWorker(JOB, "i") in out
-    assert rig.host.stream_ids == {ids.stream_id("logs")}
+    assert rig.host.admission.stream_ids == {ids.stream_id("logs")}
 
 
 def test_an_agent_asks_what_runs_now_and_then_less_and_less_often() -> None:

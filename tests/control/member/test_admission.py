@@ -1,0 +1,105 @@
+"""Which versions an agent takes part in, why it refuses others, and which incarnations have ended."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.jobs.manifest import Manifest
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.policy import OPEN, Grant, Policy
+from elfmesh.control.member import admission as under_test
+from elfmesh.control.member.admission import KIND, JobAdmission
+from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
+from elfmesh.errors import QueryError
+from elfmesh.machine import Effect
+from tests.control.contexts import new_context
+from tests.control.register.support import JOB, MANIFEST
+
+LEASED = replace(MANIFEST, leased=True)
+
+
+class Rig:
+    """An agent with the stream of the job."""
+
+    def __init__(self, policy: Policy = OPEN, schema: pa.Schema | None = None, **labels: str) -> None:
+        self.context = new_context(1)
+        self.context.policy = policy
+        self.admission = JobAdmission(self.context)
+        stream = StreamInfo.of("clicks", "json", schema)
+        self.admission.carries(LocalStreams((stream,), tuple(sorted(labels.items()))))
+
+    def error(self, manifest: Manifest = MANIFEST) -> str:
+        return self.admission.error(manifest, read_plan(manifest.text))
+
+    def out(self) -> list[Effect]:
+        out, self.context.out = self.context.out, []
+        return out
+
+
+def test_an_agent_has_the_streams_that_it_was_given_last() -> None:
+    rig = Rig()
+    assert rig.admission.stream_ids == {ids.stream_id("clicks")}
+    rig.admission.carries(LocalStreams((StreamInfo.of("logs", "json", None),), (("zone", "a"),)))
+    assert (list(rig.admission.streams), rig.admission.labels) == (["logs"], {"zone": "a"})
+
+
+@pytest.mark.parametrize(("zone", "meant"), [("a", True), ("b", False)])
+def test_a_version_is_meant_for_agents_with_its_stream_and_its_labels(zone: str, meant: bool) -> None:
+    narrowed = replace(MANIFEST, narrowed=(("zone", "a"),))
+    assert Rig(zone=zone).admission.is_meant(narrowed) is meant
+    assert not Rig().admission.is_meant(replace(MANIFEST, text=MANIFEST.text.replace("clicks", "logs")))
+
+
+def test_whether_a_text_that_cannot_be_read_is_meant_is_not_known() -> None:
+    with pytest.raises(QueryError):
+        Rig().admission.is_meant(replace(MANIFEST, text="CREATE JOB"))
+
+
+def test_a_version_is_refused_whose_columns_the_stream_lacks() -> None:
+    assert Rig().error() == ""
+    assert "product" in Rig(schema=pa.schema([("ts", pa.timestamp("us", "UTC"))])).error()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "policy", "others", "error"),
+    [
+        (MANIFEST, OPEN, [MANIFEST] * 3, ""),
+        (MANIFEST, OPEN, [MANIFEST] * 4, "works on 4 jobs already"),
+        (LEASED, Policy(queries=1), [MANIFEST], ""),
+        (LEASED, Policy(queries=1), [LEASED], "works on 1 queries already"),
+        (MANIFEST, Policy(namespaces={"shop": Grant(jobs=1)}), [MANIFEST], "works on 1 jobs of shop already"),
+        (MANIFEST, Policy(namespaces={"shop": Grant()}), [MANIFEST], ""),
+    ],
+)
+def test_an_agent_has_room_for_a_limited_number_of_jobs(
+    manifest: Manifest, policy: Policy, others: list[Manifest], error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "JOBS_MAX", 4)
+    found = Rig(policy).admission.no_room(manifest, others)
+    assert error in found
+    assert bool(found) is bool(error)
+
+
+def test_an_incarnation_that_ended_is_on_disk_once_and_may_return() -> None:
+    rig = Rig()
+    for _ in range(2):
+        rig.admission.stop(JOB, "i")
+        rig.admission.end(JOB, "i")
+    assert rig.out() == [Persist(KIND, JOB, b"i")]
+    assert rig.admission.has_ended(JOB, "i")
+    assert not rig.admission.has_ended(JOB, "j")
+    rig.admission.may_return(JOB, "i")
+    assert not rig.admission.has_ended(JOB, "i")
+
+
+def test_a_job_leaves_the_disk_with_its_last_incarnation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "STOPPED_MAX", 2)
+    rig = Rig()
+    for job, incarnation in ((b"1" * 20, "i"), (b"1" * 20, "j"), (b"2" * 20, "i")):
+        rig.admission.end(job, incarnation)
+    assert rig.out() == [], "another incarnation of the first job is known"
+    rig.admission.end(b"3" * 20, "i")
+    assert rig.out() == [Persist(KIND, b"1" * 20, b"")]
