@@ -107,7 +107,7 @@ def damaged_end() -> MemoryStorage:
     return log_of([sealed("j", index) for index in range(3)], damaged=2)
 
 
-def lost(found: Recovered) -> list[tuple[int, int]]:
+def lost(found: Recovered) -> list[tuple[int | None, int]]:
     """What a job has lost according to its frames: (interval in which it counts, losses)."""
     assert found.last is not None
     return [(index, counts[SOURCE_GAP]) for index, _, counts in found.last.carried or ()]
@@ -139,6 +139,15 @@ def test_a_crash_before_the_next_contribution_does_not_forget_the_damage() -> No
     again = FrameLog(storage)
     assert (again.recovery.rotten, lost(recover(again, "j", 0, STAGES, 1))) == (False, [(2, 1)])
     assert [frame.stop for frame in again.unreleased("j")] == [1, 2, 2]
+
+
+def test_a_gap_of_a_member_whose_frames_are_all_annulled_is_in_no_interval_before_the_log() -> None:
+    """A record of the interval FIRST has times that no message can hold, which ended the master's agent."""
+    stages = (Stage(FIRST, msgspec.structs.replace(MANIFEST, version=2), 2),)
+    founding = msgspec.structs.replace(sealed("j", 0), start=FIRST)
+    log = FrameLog(log_of([founding, sealed("j", 1), sealed("j", 2)], damaged=2))
+    found = recover(log, "j", FIRST, stages, 1)
+    assert (found.last and found.last.stop, lost(found)) == (FIRST, [(None, 1)])
 
 
 def test_a_version_that_annuls_contributions_of_a_damaged_log_declares_the_gap_in_the_same_frame() -> None:

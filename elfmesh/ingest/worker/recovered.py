@@ -88,7 +88,10 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
         found.last = _rewound(annulled, at)
         kept = [*kept[: -len(annulled)], *(frame.below(at) for frame in annulled)]
     if undeclared:
-        lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
+        stop = found.last.stop
+        counts = tuple(_lost(stop, partitions).counts)
+        # A frame that annuls all frames of a founding member ends before the job's first interval.
+        lost = (None if stop == FIRST else stop, FIRST, counts)
         found.last = _declaring(lost, found.last, annuls=at if annulled else None)
     if annulled or undeclared:
         found.frames = [found.last]

@@ -225,9 +225,11 @@ class Ref(Expr):
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    yield expr
-    for child in expr.children:
-        yield from walk(child)
+    """Yield an expression and all expressions in it, parents first. Cost: linear, also for a long chain."""
+    left = [expr]
+    while left:
+        yield (node := left.pop())
+        left.extend(reversed(node.children))
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

@@ -108,8 +108,8 @@ def sealed_call(translator: Translating, node: exp.Anonymous) -> WindowCall:
     for name, given in parts.items():
         if name and len(given) != 1:
             raise translator.error(node, f"{name} of SEALED takes one value", SHAPE)
-    if "WHEN" not in parts:
-        raise translator.error(node, "SEALED needs WHEN", SHAPE)
+    if missing := next((name for name in _NEEDED if name not in parts), ""):  # DISTINCT takes what follows it
+        raise translator.error(node, f"SEALED needs {missing}", SHAPE)
 
     def value(name: str) -> Expr | None:
         return _value(translator, parts[name][0]) if name in parts else None

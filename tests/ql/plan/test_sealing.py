@@ -57,6 +57,7 @@ def test_the_keys_of_the_partitions_come_first_and_the_window_is_every() -> None
         ("SEALED(k AFTER '1 h')", 83, "SEALED needs WHEN before AFTER"),
         ("SEALED(k WHEN a = 1 AFTER '1 h')", 94, "SEALED needs PRODUCERS before AFTER"),
         ("SEALED(k WHEN a = 1 PRODUCERS 3)", 105, "SEALED needs AFTER"),
+        ("SEALED(k WHEN a = 1 PRODUCERS DISTINCT ONE RECORDS b AFTER '1 h')", 0, "SEALED needs AFTER"),
         ("SEALED(k)", 82, "SEALED needs WHEN"),
         ("SEALED()", 81, "SEALED needs WHEN"),
         ("SEALED(k WHEN a = 1 PRODUCERS 'x' AFTER '1 h')", 104, "PRODUCERS takes ONE, ALL or a number"),
