@@ -144,7 +144,7 @@ class Dispatcher:
             safety.Verify: self._on_verify,
             ctl.Running: lambda sender, message, payload: member_host.on_running(message),
             succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),
-            succession.Handover: lambda sender, message, payload: leadership.on_handover(message),
+            succession.Handover: lambda sender, message, payload: leadership.takeovers.on_handover(message),
         }
 
     def _to_masters(self) -> Handlers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from elfmesh import ids
 from elfmesh.control.causes import Step
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.election.test_leadership import closer_than
+from tests.control.election.test_takeover import closer_than
 from tests.control.harness import World
 from tests.control.member.support import TEXT
 

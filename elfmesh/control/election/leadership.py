@@ -1,4 +1,4 @@
-"""Leadership: how this agent becomes master of a job, takes over, hands over and steps down.
+"""Leadership: how this agent becomes master of a job, hands over and steps down; `takeover` takes jobs over.
 
 Owns the masters of this agent, its replicas of other masters' jobs, and the highest known epoch of each job.
 Closes no interval and answers no client.
@@ -22,6 +22,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Elections
 from elfmesh.control.election.handover import HandoverPolicy
 from elfmesh.control.election.leader_discovery import LeaderDiscovery
+from elfmesh.control.election.takeover import Takeovers
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
@@ -36,12 +37,11 @@ from elfmesh.control.jobs.register_value import (
 )
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
-from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
-from elfmesh.control.protocol.messages_succession import Handover, Replica
+from elfmesh.control.protocol.messages_succession import Replica
 from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.registers import ACCEPTORS, Registers
@@ -49,13 +49,9 @@ from elfmesh.control.replicas.epochs import Epochs, Tombstones
 from elfmesh.control.replicas.job_replica import JobReplica
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.terms_query import TermsQuery
-from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Subscribe, Unsubscribe
-
-STILL_ROOT_S = 5.0
-"""Delay after an election before the master checks that it is the root; roots may move for a moment."""
 
 
 class Leadership:
@@ -79,9 +75,9 @@ class Leadership:
         self._epochs = Epochs(context, self._concerns)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
-        self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of this agent was under way
         self.terms_query = TermsQuery(context, self.known)
         self._leader_discovery = LeaderDiscovery(context, self, self.terms_query, roots)
+        self.takeovers = Takeovers(context, self, self.elections, self._leader_discovery, self._succession)
         self.first = FirstAcceptors(context, self.registers, self.terms_query, self.is_dead, self.epoch)
 
     def _concerns(self, job: bytes) -> bool:
@@ -126,9 +122,9 @@ class Leadership:
         self._context.stats["control.deposed"] += 1
         self._step_down(master)
         if refused.cell is not None:
-            self._learn(master.term.manifest, refused)
+            self.learn(master.term.manifest, refused)
 
-    def _learn(self, manifest: Manifest, lost: Lost | ChangeRefused) -> bool:
+    def learn(self, manifest: Manifest, lost: Lost | ChangeRefused) -> bool:
         """Learn the register's epoch and master; returns False if this incarnation is not there any more."""
         job = manifest.job_id
         value = None if lost.cell is None else lost.cell.value
@@ -242,7 +238,7 @@ class Leadership:
         """
 
         def elected(outcome: Won | Lost) -> None:
-            self._offered.pop(manifest.job_id, None)
+            self.takeovers.settled(manifest.job_id)
             then(outcome if isinstance(outcome, Lost) else self.lead_new(outcome))
 
         job = manifest.job_id
@@ -258,11 +254,11 @@ class Leadership:
         """Lead a job whose register has just been created."""
         manifest = won.terms.manifest
         if (master := self.masters.get(manifest.job_id)) is None:
-            master = self._lead(won, read_plan(manifest.text))
+            master = self.lead(won, read_plan(manifest.text))
             master.term.begin()
         return master
 
-    def _lead(self, won: Won, plan: JobPlan) -> Master:
+    def lead(self, won: Won, plan: JobPlan) -> Master:
         """Make the master of a chosen term; its copy of the log may be incomplete."""
         terms = won.terms
         job = terms.manifest.job_id
@@ -308,41 +304,7 @@ class Leadership:
 
     def take_over(self, terms: Terms) -> None:
         """Try to lead a job because the master in these terms is gone or hands the job over."""
-        try:
-            plan = read_plan(terms.manifest.text)
-        except QueryError:
-            self._context.stats["control.malformed"] += 1
-            return
-        if not terms.acceptors:  # the job has no voters
-            self._context.stats["control.malformed"] += 1
-            self._leader_discovery.later(terms.manifest.job_id)
-            return
-        self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
-
-    def _elected(self, terms: Terms, plan: JobPlan, outcome: Won | Lost) -> None:
-        job = terms.manifest.job_id
-        offered = self._offered.pop(job, None)
-        if isinstance(outcome, Lost):
-            self._context.stats["control.not_elected"] += 1
-            if offered is not None and offered.epoch > terms.epoch:  # the winner hands the job over
-                self.take_over(offered)
-                return
-            goes_on = outcome.open or self._learn(terms.manifest, outcome)
-            if not outcome.open and goes_on:
-                self.keep(outcome.terms or terms)
-            if goes_on:
-                self._leader_discovery.later(job)
-            return
-        self._context.stats["control.taken_over"] += 1
-        term = self._lead(outcome, plan).term
-        held = term.terms.closed
-        self._context.note("leads", job, held, held + 1, f"epoch {term.epoch}")
-        term.take_over()
-        self._context.after(STILL_ROOT_S, lambda: self._still_root(term))
-
-    def _still_root(self, term: MasterTerm) -> None:
-        if term.is_open and not term.quiesce.handing_over and term.job not in self._context.roots:
-            self._succession.begin(term)
+        self.takeovers.begin(terms)
 
     def _replica(self, terms: Terms) -> JobReplica:
         """Return the replica of a job; a new one uses the log on disk if it is of this incarnation."""
@@ -363,22 +325,6 @@ class Leadership:
         _, copy = self.held(log.job)
         if copy is not None and copy.incarnation == log.incarnation:
             copy.mending.found(log.holes)
-
-    # -- handing over ----------------------------------------------------------------------------------
-
-    def on_handover(self, message: Handover) -> None:
-        """Try to lead a job that its master hands over."""
-        job = message.terms.manifest.job_id
-        if self.is_dead(message.terms.manifest):
-            return
-        held, giver = message.terms.closed, message.terms.master.id
-        self._context.note("offered", job, held, held + 1, peer=giver)
-        if self.elections.is_running(job):
-            self._offered[job] = message.terms
-            return
-        self._context.emit(Subscribe(job))
-        self.keep(message.terms)  # requests are forwarded to the old master until this agent is elected
-        self.take_over(message.terms)
 
     def on_replica(self, sender: Contact, message: Replica) -> None:
         """Store a master's terms, and copy the part of its log that this agent lacks."""

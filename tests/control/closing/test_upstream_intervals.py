@@ -11,7 +11,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.records import ResultRecord
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.election.test_leadership import closer_than
+from tests.control.election.test_takeover import closer_than
 from tests.control.harness import World
 
 READER = """CREATE JOB shop.best EVERY '30 s' AS

@@ -13,7 +13,7 @@ from elfmesh.control.register.members import GONE_S
 from elfmesh.control.replicas.terms_query import Answers, TermsQuery
 from elfmesh.machine import Contact, Received, Send
 from tests.control.clicks import BASE, SLIDE, exact, fill
-from tests.control.election.test_leadership import closer_than
+from tests.control.election.test_takeover import closer_than
 from tests.control.harness import World
 from tests.control.member.support import Agent
 from tests.control.partition import SplitWorld

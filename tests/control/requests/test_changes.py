@@ -14,7 +14,7 @@ from elfmesh.control.protocol.messages import Announce, Ask, Running, Submit, un
 from elfmesh.machine import Event, Received
 from elfmesh.overlay.events import RouteDelivered
 from tests.control.clicks import BASE, SLIDE, exact, fill
-from tests.control.election.test_leadership import closer_than
+from tests.control.election.test_takeover import closer_than
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent
 
