@@ -46,7 +46,7 @@ from elfmesh.ql.plan.waiting import Listed, streams_read, waiting
 from elfmesh.ql.plan.windowing import Times, window_of
 from elfmesh.ql.plan.windows import TIME_COLUMN
 from elfmesh.ql.text.clause_order import check_order
-from elfmesh.ql.text.clauses import Cut, Cutter
+from elfmesh.ql.text.clauses.cutter import Cut, cut_clauses
 from elfmesh.ql.text.drafts import Drafter
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
@@ -119,7 +119,7 @@ def within(text: str, clause: str) -> str:
         QueryError: the text is invalid.
     """
     origin = SourceText(text, "query")
-    end = Cutter(origin, next(_split(origin))).cut().source_end
+    end = cut_clauses(origin, next(_split(origin))).source_end
     return f"{text[:end]} {clause}{text[end:]}"
 
 
@@ -190,7 +190,7 @@ def _statement(
     columns: Sequence[str] | Listed | None,
     declared: Listed = MappingProxyType({}),
 ) -> Statement:
-    cut = Cutter(origin, tokens).cut()
+    cut = cut_clauses(origin, tokens)
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
     listed = columns if isinstance(columns, Mapping) else {}

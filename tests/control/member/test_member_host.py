@@ -30,7 +30,8 @@ from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.machine import Effect, Send
 from elfmesh.overlay.events import Route
 from elfmesh.ql.plan.early import EARLY
-from elfmesh.ql.text import clauses, parsing
+from elfmesh.ql.text import parsing
+from elfmesh.ql.text.clauses import job_header
 from elfmesh.srt.events import Subscribe, Unsubscribe
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS, A, B, run
@@ -160,8 +161,8 @@ def test_an_agent_of_an_earlier_release_refuses_a_job_with_early_rows(
 ) -> None:
     """The master reports each refusal with the name of its agent (`founding`)."""
     early = "CREATE JOB a.b EVERY '5 s' EARLY '1 s' AS SELECT k FROM clicks"
-    options = tuple(option for option in clauses._OPTIONS if option != EARLY)
-    monkeypatch.setattr(clauses, "_OPTIONS", options)
+    options = tuple(option for option in job_header.OPTIONS if option != EARLY)
+    monkeypatch.setattr(job_header, "OPTIONS", options)
     monkeypatch.setattr(under_test, "read_plan", read_plan.__wrapped__)
     parsing._parse.cache_clear()
     verdict = Rig().announce(replace(MANIFEST, text=early))

@@ -1,6 +1,6 @@
 """Where HISTORY and UNTIL begin in a text, before a duration or a time.
 
-`tests/ql/text/test_clauses.py` has their refusals.
+`tests/ql/text/clauses/test_cutter.py` has their refusals.
 """
 
 from __future__ import annotations

@@ -63,52 +63,6 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
 )  # fmt: skip
 
 
-def test_all_options_of_a_job() -> None:
-    job = parse(
-        "CREATE JOB n.j EVERY '5 s' LATENESS 2 MINUTES DEADLINE INTERVAL '1 m' ON STRAGGLER WAIT "
-        "PARTITIONS 4 REPLICAS 2 HORIZON 1.5 DAYS KEEP PARTIALS AS SELECT count(*) FROM s"
-    ).job
-    assert job is not None
-    assert (job.namespace, job.name, job.on_straggler, job.partials) == ("n", "j", "wait", True)
-    assert (job.partitions, job.replicas) == (4, 2)
-    seconds = [job.every_us, job.lateness_us, job.deadline_us, job.horizon_us]
-    assert [(each or 0) // 1_000_000 for each in seconds] == [5, 120, 60, 129_600]
-
-
-def test_a_job_without_options_has_the_defaults() -> None:
-    job = parse("CREATE JOB j AS SELECT count(*) FROM s GROUP BY TUMBLE(ts, '5 s')").job
-    assert job is not None
-    assert (job.namespace, job.name, job.every_us, job.lateness_us) == ("default", "j", None, 0)
-    assert (job.on_straggler, job.partitions, job.replicas, job.horizon_us) == ("correct", 1, 0, None)
-    assert not job.partials
-
-
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("FROM s ON (role = 'web', zone = 'a')", (("role", "web"), ("zone", "a"))),
-        ("FROM s ON (role = 'web' AND role = 'web') WHERE a = 1", (("role", "web"),)),
-        ("FROM s AS x ON (role = 'web') GROUP BY a", (("role", "web"),)),
-        ("FROM s WHERE extract(year FROM ts) = 1 AND a IS DISTINCT FROM b", ()),
-    ],
-)
-def test_labels_of_a_stream(text: str, labels: tuple[tuple[str, str], ...]) -> None:
-    statement = parse(f"SELECT a {text}")
-    assert (statement.stream, statement.labels) == ("s", labels)
-
-
-@pytest.mark.parametrize(
-    ("text", "streams"),
-    [
-        ("FROM s JOIN LATEST n.j AS j ON s.a = j.a", ["latest n/j", "s"]),
-        ("FROM s JOIN n.j AS j ON s.a = j.a", ["n/j", "s"]),
-        ("FROM s JOIN latest AS j ON s.a = j.a", ["latest", "s"]),  # a stream of that name
-    ],
-)
-def test_latest_and_same_belong_to_a_job(text: str, streams: list[str]) -> None:
-    assert sorted(part.stream for part in parse(f"SELECT s.a {text}").parts) == streams
-
-
 JOB = "CREATE JOB a.b EVERY '5 s' AS SELECT k, count(*) AS n FROM s "
 
 test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
@@ -136,33 +90,6 @@ test_a_wrong_range_is_refused_where_it_is_wrong = refusing(
     ),
     ("CREATE JOB j AS SELECT count(*) AS n FROM a.b HISTORY '1 h' UNTIL HISTORY", 1, 47, "interval", "EVERY"),
 )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("clauses", "history_us", "until_us"),
-    [
-        ("HISTORY '1 h'", 3_600_000_000, None),
-        ("AS x ON (role = 'web') HISTORY '1 min' UNTIL HISTORY WHERE x.a = 1", 60_000_000, 0),
-        ("x HISTORY 5 min UNTIL INTERVAL 10 SECONDS", 300_000_000, 10_000_000),
-        ("UNTIL '1 s'", None, 1_000_000),
-        ("HISTORY '0 s'", 0, None),
-        ("HISTORY TIMESTAMP '1970-01-01' UNTIL HISTORY", 0, 0),
-        (
-            "HISTORY TIMESTAMP '1970-01-01T01:00:01+01:00' UNTIL TIMESTAMP '1970-01-02'",
-            1_000_000,
-            86_400_000_000,
-        ),
-        ("UNTIL TIMESTAMP '1970-01-01 00:00:02'", None, 2_000_000),
-        ("history", None, None),
-        ("until WHERE until.history = 1", None, None),
-        ("HISTORY '1 h', t HISTORY '1 h'", 3_600_000_000, None),
-    ],
-)
-def test_history_and_until_of_a_job(clauses: str, history_us: int | None, until_us: int | None) -> None:
-    job = parse(f"CREATE JOB j EVERY '5 s' AS SELECT count(*) AS n FROM s {clauses}").job
-    assert job is not None
-    assert (job.history_us, job.until_us) == (history_us, until_us)
-    assert job.dated is ("TIMESTAMP" in clauses)
 
 
 def test_a_job_with_an_end_and_without_a_window_has_one_interval() -> None:
