@@ -107,7 +107,7 @@ class MasterTerm:
             context, self, self.copy, ShownLines(closing.tentative, closing.early), feed
         )
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
-        self.rollouts = Rollouts(self)
+        self.rollouts = Rollouts(self, master.swap)
         self.layouts = Layouts(self, self._term_state, plan, self._is_away)
         self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates)
         self.trees = JobTrees(self, closing.lacking)
@@ -316,10 +316,6 @@ class MasterTerm:
     def promise(self, terms: Terms) -> None:
         """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
         self._term_state.promise(terms)
-
-    def renewed(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
-        """The register has the next version."""
-        self._master.swap(terms, cell, wanted, prepared_at)
 
     def go_on_from(self, before: MasterTerm, wanted: WantedVersion, prepared_at: float) -> None:
         """Begin the term of a new version; `before` is the term that is over."""

@@ -90,20 +90,20 @@ class ChangingTerm(TermView, Protocol):
         """The register names another master, or the job is over."""
         ...
 
-    def renewed(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
-        """The register has the next version, which the members had checked at `prepared_at`."""
-        ...
-
 
 class Rollouts:
     """The changes of one job's version in one term.
 
     Args:
         master: that leads the job.
+        swap: called when the register has the next version, with its terms and the time at which the members
+            had checked it; begins the term of this version.
     """
 
-    def __init__(self, master: ChangingTerm) -> None:
-        self._context, self._master = master.context, master
+    def __init__(
+        self, master: ChangingTerm, swap: Callable[[Terms, RegisterCell, WantedVersion, float], None]
+    ) -> None:
+        self._context, self._master, self._swap = master.context, master, swap
         self._wanted: WantedVersion | None = None
         self._waiting: dict[tuple[int, bytes], Callable[[], None]] = {}
         late = "the intervals in flight take too long; try again"
@@ -235,7 +235,7 @@ class Rollouts:
         else:
             value = outcome.value
             terms = replace(terms.in_epoch(value.epoch, terms.master), acceptors=outcome.contacts)
-            self._master.renewed(terms, outcome, wanted, self._prepared_at)
+            self._swap(terms, outcome, wanted, self._prepared_at)
         self._go_on()
 
     def _give_up(self, status: int, why: str | dict[str, Any]) -> None:

@@ -53,13 +53,13 @@ class ChangingStub(StubTerm):
     def promise(self, terms: Terms) -> None:
         self.promises.append(terms)
 
-    def renewed(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
+    def swap(self, terms: Terms, cell: RegisterCell, wanted: WantedVersion, prepared_at: float) -> None:
         self.versions.append((terms, prepared_at))
 
 
 def changing(**terms: Any) -> tuple[ChangingStub, Rollouts]:
     term = ChangingStub(began=replace(TERMS, start=1, closed=10, effective=1, **terms))
-    return term, Rollouts(cast(ChangingTerm, term))
+    return term, Rollouts(cast(ChangingTerm, term), term.swap)
 
 
 def wanted(text: str = MANIFEST.text + " LIMIT 3", **more: Any) -> WantedVersion:
