@@ -10,7 +10,14 @@ from typing import Any
 import click
 
 from elfmesh.cli.common import with_caret
-from elfmesh.cli.local.log_options import given_lookups, given_streams, log_paths, option_of
+from elfmesh.cli.local.log_options import (
+    given_lookups,
+    given_streams,
+    log_paths,
+    lookup_option,
+    option_of,
+    stream_option,
+)
 from elfmesh.errors import QueryError, UsageError
 from elfmesh.local.text_input import read_text
 from elfmesh.text import printable
@@ -31,20 +38,8 @@ Node = tuple[str, "list[Node]"]
     show_default=True,
     help="Log format of --sample, as in `elf run`.",
 )
-@click.option(
-    "--stream",
-    "streams",
-    multiple=True,
-    metavar="NAME=PATH[,format=F]",
-    help="Sample log of a stream; repeatable.",
-)
-@click.option(
-    "--lookup",
-    "lookups",
-    multiple=True,
-    metavar="NAME=PATH[,format=F]",
-    help="Table that the query joins as lookup.NAME; repeatable.",
-)
+@stream_option("Sample log of a stream")
+@lookup_option
 @click.option(
     "--update-of",
     "old",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,26 @@ from elfmesh.units import parse_time, unix_us
 MEMORY_BYTES_MIN = 4_000_000
 YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
 EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
+
+
+def stream_option(given: str) -> Callable[[Any], Any]:
+    """Return the option --stream; `given` is what PATH contains, for its help."""
+    return click.option(
+        "--stream",
+        "streams",
+        multiple=True,
+        metavar="NAME=PATH[,format=F]",
+        help=f"{given}; repeatable. Write \\, for a comma of PATH.",
+    )
+
+
+lookup_option = click.option(
+    "--lookup",
+    "lookups",
+    multiple=True,
+    metavar="NAME=PATH[,format=F]",
+    help="Table that the query joins as lookup.NAME; repeatable.",
+)
 
 _OPTIONS = (
     click.option(
@@ -58,23 +78,8 @@ _OPTIONS = (
         metavar="SIZE",
         help="Memory for aggregates; larger state is spilled to temporary files.",
     ),
-    click.option(
-        "--stream",
-        "streams",
-        multiple=True,
-        metavar="NAME=PATH[,format=F]",
-        help=(
-            "Log files of a stream that the query names; repeatable. It replaces the LOG arguments. "
-            "Write \\, for a comma of PATH."
-        ),
-    ),
-    click.option(
-        "--lookup",
-        "lookups",
-        multiple=True,
-        metavar="NAME=PATH[,format=F]",
-        help="Table that the query joins as lookup.NAME; repeatable.",
-    ),
+    stream_option("Log files of a stream that the query names; they replace the LOG arguments"),
+    lookup_option,
     click.option(
         "--python",
         is_flag=True,

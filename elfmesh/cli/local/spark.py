@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import rows_output_option
+from elfmesh.cli.local.log_options import lookup_option, stream_option
 from elfmesh.errors import ConfigError, QueryError, UsageError
 from elfmesh.local.text_input import read_text
 
@@ -26,23 +27,11 @@ EXAMPLE = """elf spark run "SELECT status, count(*) FROM log GROUP BY status" --
 def spark_options(command: Any) -> Any:
     for option in reversed(
         (
-            click.option(
-                "--stream",
-                "streams",
-                multiple=True,
-                metavar="NAME=PATH[,format=F]",
-                help=(
-                    "Historical data of a stream: log files, a directory, format=parquet, or "
-                    "NAME=HOST:PORT,format=elf; repeatable."
-                ),
+            stream_option(
+                "Historical data of a stream: log files, a directory, format=parquet, or "
+                "NAME=HOST:PORT,format=elf"
             ),
-            click.option(
-                "--lookup",
-                "lookups",
-                multiple=True,
-                metavar="NAME=PATH[,format=F]",
-                help="Table that the query joins as lookup.NAME; repeatable.",
-            ),
+            lookup_option,
             click.option("--python", is_flag=True, help="Run the Python functions of the query."),
             click.option(
                 "--master",

@@ -29,7 +29,7 @@ from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.reader import Reader
 from elfmesh.ingest.worker.recovered import GAPS_REPORTED, positions_of, read_up_to_by, recover
-from elfmesh.ingest.worker.saying import Saying, SealingReport
+from elfmesh.ingest.worker.saying import Saying
 from elfmesh.ingest.worker.sealing import Sealing, Unreleased, as_closed
 from elfmesh.ingest.worker.staged import StagedWorker
 from elfmesh.ingest.worker.tally import Carried
@@ -38,7 +38,7 @@ from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.plan.impossible import Doubts
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
-from elfmesh.storage.frames import Frame, Sealed
+from elfmesh.storage.frames import Frame, Sealed, SealedInterval
 
 log = logging.getLogger("elf.worker")
 
@@ -88,7 +88,7 @@ class LocalJob:
         self._sealing: Sealing
         self.unwritten: list[Frame] = []
         self._last: Sealed | None = None
-        self._entries: list[SealingReport] = []
+        self._entries: list[SealedInterval] = []
         self._floor = FIRST
         self._position: tuple[FilePosition, ...] = ()
         self.failed = False

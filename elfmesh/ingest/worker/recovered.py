@@ -18,11 +18,11 @@ from elfmesh.control.jobs.stages import valid_until
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.worker.offsets import ReadUpTo, furthest
-from elfmesh.ingest.worker.saying import SealingReport, newest
+from elfmesh.ingest.worker.saying import newest
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.safeguards import safeguard
 from elfmesh.storage.framelog import FrameLog
-from elfmesh.storage.frames import Frame, RevisedInterval, Sealed
+from elfmesh.storage.frames import Frame, RevisedInterval, Sealed, SealedInterval
 
 DAMAGED_END = "the end of the frame log was damaged: its records are read again if possible"
 GAPS_REPORTED = 3
@@ -36,7 +36,7 @@ class RecoveredRange:
     evaluated: int
     start: int
     stop: int
-    entries: list[SealingReport]
+    entries: list[SealedInterval]
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Recovered:
     last: Sealed | None = None
     ranges: list[RecoveredRange] = field(default_factory=list)
     revised: list[RevisedInterval] = field(default_factory=list)
-    entries: list[SealingReport] = field(default_factory=list)
+    entries: list[SealedInterval] = field(default_factory=list)
     floor: int = FIRST
     frames: list[Frame] = field(default_factory=list)
     lost: tuple[str, ...] = ()
@@ -248,7 +248,7 @@ def _holes(frames: FrameLog, key: str, start: int) -> dict[int, int]:
     return {stop: max(floor, first or floor) for first, stop in holes if stop > floor}
 
 
-def _lost(interval: int, partitions: int) -> SealingReport:
+def _lost(interval: int, partitions: int) -> SealedInterval:
     counts = list(NOT_COUNTED)
     counts[SOURCE_GAP] = 1
-    return SealingReport(interval, counts, [b""] * partitions)
+    return SealedInterval(interval, counts, [b""] * partitions)

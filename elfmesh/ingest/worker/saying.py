@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.manifest import Manifest
@@ -13,7 +12,7 @@ from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.worker.early import EarlyStates
 from elfmesh.safeguards import safeguard
-from elfmesh.storage.frames import RevisedInterval, Sealed
+from elfmesh.storage.frames import RevisedInterval, Sealed, SealedInterval
 
 NO_INPUTS: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 EVENT_ENTRIES_MAX = 64
@@ -22,21 +21,12 @@ EVENT_BYTES_MAX = 4 << 20
 tree."""
 
 
-class SealingReport(NamedTuple):
-    """Report of one interval: a `SealedInterval` with its revision."""
-
-    interval: int
-    counts: list[int]
-    payloads: list[bytes]
-    rev: int = 1
-
-
-def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[SealingReport]:
+def newest(frame: Sealed, revised: Mapping[int, RevisedInterval]) -> list[SealedInterval]:
     """Return the non-empty intervals of a frame's range, each in its newest revision."""
-    entries = {entry.interval: SealingReport(*entry) for entry in frame.entries}
+    entries = {entry.interval: entry for entry in frame.entries}
     for each in revised.values():
         if frame.start <= each.interval < frame.stop:
-            entries[each.interval] = SealingReport(each.interval, each.counts, each.payloads, each.rev)
+            entries[each.interval] = SealedInterval(each.interval, each.counts, each.payloads, each.rev)
     return [entries[interval] for interval in sorted(entries)]
 
 
@@ -55,13 +45,13 @@ class Saying:
         self,
         start: int,
         stop: int,
-        entries: list[SealingReport],
+        entries: list[SealedInterval],
         evaluated: int,
         inputs: Mapping[int, tuple[int, ...]] = NO_INPUTS,
     ) -> list[ctl.Sealed]:
         """Return a range as events of bounded size without a gap between them; `inputs`: see `Sealed`."""
         events: list[ctl.Sealed] = []
-        part: list[SealingReport] = []
+        part: list[SealedInterval] = []
         size = 0
         for entry in entries:
             more = sum(map(len, entry.payloads))
@@ -75,7 +65,7 @@ class Saying:
 
     def revised(self, interval: RevisedInterval, *, again: bool = False) -> ctl.Revised:
         """Return the event of a revision; one of an earlier boot has no contents."""
-        entry = SealingReport(interval.interval, interval.counts, interval.payloads, interval.rev)
+        entry = SealedInterval(interval.interval, interval.counts, interval.payloads, interval.rev)
         return ctl.Revised(
             self._manifest.job_id,
             self._manifest.incarnation,
@@ -107,7 +97,7 @@ class Saying:
         self,
         start: int,
         stop: int,
-        entries: list[SealingReport],
+        entries: list[SealedInterval],
         evaluated: int,
         inputs: Mapping[int, tuple[int, ...]],
     ) -> ctl.Sealed:
@@ -116,7 +106,7 @@ class Saying:
         return ctl.Sealed(job, incarnation, start, stop, parts, False, evaluated, self._begun, mine)
 
     @safeguard("late-revises")
-    def _parts(self, entries: list[SealingReport]) -> tuple[tuple[Contribution, ...], ...]:
+    def _parts(self, entries: list[SealedInterval]) -> tuple[tuple[Contribution, ...], ...]:
         return tuple(
             tuple(
                 Contribution(

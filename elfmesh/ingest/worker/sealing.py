@@ -21,7 +21,7 @@ from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.worker.intervals import WorkerInterval as Closed
 from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.recovered import read_up_to_by
-from elfmesh.ingest.worker.saying import Saying, SealingReport, whole_counts
+from elfmesh.ingest.worker.saying import Saying, whole_counts
 from elfmesh.ingest.worker.staged import StagedWorker
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.safeguards import safeguard
@@ -128,15 +128,14 @@ class Sealing:
             for entry in entries:
                 late.sealed(as_closed(entry), entry.rev)
         frame = self._frame(start, ready, at)
-        sealed = [SealedInterval(*entry) for entry in entries]
-        frame = msgspec.structs.replace(frame, entries=sealed, revised=revised, once=once, turns=turns)
+        frame = msgspec.structs.replace(frame, entries=entries, revised=revised, once=once, turns=turns)
         outcome.frames.append(frame)
         self._last = msgspec.structs.replace(frame, entries=[], revised=[])
         outcome.events += [self._saying.revised(each) for each in revised]
         if ready > start:
             outcome.events += self._saying.events(start, ready, entries, head.evaluated, inputs)
 
-    def _closed(self, ready: int, room: int | None) -> list[SealingReport]:
+    def _closed(self, ready: int, room: int | None) -> list[SealedInterval]:
         late = self._worker.late
         entries = _within(self._worker.head.seal(ready), room)
         reach("seal")
@@ -180,12 +179,12 @@ class Sealing:
         return found
 
 
-def as_closed(entry: SealingReport) -> Closed:
+def as_closed(entry: SealedInterval) -> Closed:
     """Return an interval as reported, for later revisions."""
     return Closed(entry.interval, whole_counts(entry.counts), tuple(entry.payloads))
 
 
-def _within(sealed: Sequence[Closed], room: int | None) -> list[SealingReport]:
+def _within(sealed: Sequence[Closed], room: int | None) -> list[SealedInterval]:
     """Return sealed intervals for the frame log.
 
     Those that exceed the spool's limit keep only their counts.
@@ -202,5 +201,5 @@ def _within(sealed: Sequence[Closed], room: int | None) -> list[SealingReport]:
     return entries
 
 
-def _reported(closed: Closed) -> SealingReport:
-    return SealingReport(closed.index, list(closed.counts), list(closed.payloads))
+def _reported(closed: Closed) -> SealedInterval:
+    return SealedInterval(closed.index, list(closed.counts), list(closed.payloads))

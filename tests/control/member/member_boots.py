@@ -25,11 +25,11 @@ from elfmesh.control.protocol.events import Persist, ReleaseWorker, Sealed, Star
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_safety import Lack, Revisions
 from elfmesh.ingest.worker.recovered import is_reported_again
-from elfmesh.ingest.worker.saying import Saying, SealingReport
+from elfmesh.ingest.worker.saying import Saying
 from elfmesh.interval_map import bits
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute
-from elfmesh.storage.frames import RevisedInterval
+from elfmesh.storage.frames import RevisedInterval, SealedInterval
 from tests.control.contexts import new_context
 from tests.control.member.support import TEXT
 
@@ -205,7 +205,7 @@ class Boot:
     def say(self, start: int, stop: int, *, again: bool) -> None:
         known = {index: self.frames.kept[index] for index in range(start, stop)}
         entries = [
-            SealingReport(index, list(records(each.count)), [b"p"], each.rev)
+            SealedInterval(index, list(records(each.count)), [b"p"], each.rev)
             for index, each in known.items()
             if each.count
         ]

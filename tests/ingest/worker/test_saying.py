@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.ingest.worker import saying
-from elfmesh.ingest.worker.saying import Saying, SealingReport, newest, whole_counts
+from elfmesh.ingest.worker.saying import Saying, newest, whole_counts
 from elfmesh.storage.frames import RevisedInterval, Sealed, SealedInterval
 from tests.ingest.test_workers import manifest
 
 
-def entry(interval: int, nbytes: int = 1) -> SealingReport:
-    return SealingReport(interval, [interval], [b"x" * nbytes])
+def entry(interval: int, nbytes: int = 1) -> SealedInterval:
+    return SealedInterval(interval, [interval], [b"x" * nbytes])
 
 
 @given(
@@ -47,7 +47,7 @@ def test_events_are_small_and_follow_each_other_without_a_gap(
 
 
 def test_each_partition_has_its_payload_and_the_first_has_the_counts() -> None:
-    one = SealingReport(5, [7], [b"a", b"b"])
+    one = SealedInterval(5, [7], [b"a", b"b"])
     (event,) = Saying(replace(manifest(), partitions=2), begun=3).events(5, 6, [one], 1)
     (first,), (second,) = event.parts
     assert (first.payload, first.counts, second.payload, second.counts) == (
