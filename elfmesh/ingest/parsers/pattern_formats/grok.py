@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.pattern_formats.grok_patterns import PATTERNS
-from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern
+from elfmesh.ingest.parsers.pattern_formats.patterns import LineFormat, LinePattern
 from elfmesh.text import suggest
 
 DEPTH_MAX = 32
@@ -34,15 +34,6 @@ _TYPES = {
     **dict.fromkeys(("bool", "boolean"), pa.bool_()),
     "string": pa.string(),
 }
-
-
-@dataclass
-class Grok:
-    """Expanded text: an RE2 pattern, fields in order, and types that are not string."""
-
-    pattern: LinePattern
-    names: tuple[str, ...]
-    types: Mapping[str, pa.DataType]
 
 
 @dataclass
@@ -95,7 +86,7 @@ class _Resolver:
         return f"(?P<{group}>"
 
 
-def compile_grok(text: str, own: Mapping[str, str] | None = None) -> Grok:
+def compile_grok(text: str, own: Mapping[str, str] | None = None) -> LineFormat:
     """Compile a grok text, as after `grok:`, with the user's own patterns by name. Raises ConfigError."""
     resolver = _Resolver({**PATTERNS, **(own or {})})
     whole = resolver.resolve(text)
@@ -108,7 +99,7 @@ def compile_grok(text: str, own: Mapping[str, str] | None = None) -> Grok:
         hint = "RE2 syntax: no look-around, no back references, no atomic groups."
         raise _refusal(f"the pattern is not valid: {reason}", hint) from None
     types = {name: kind for name, kind in resolver.types.items() if not pa.types.is_string(kind)}
-    return Grok(LinePattern(whole, resolver.fields), tuple(resolver.fields), types)
+    return LineFormat(LinePattern(whole, resolver.fields), tuple(resolver.fields), types)
 
 
 def _refusal(message: str, hint: str = "") -> ConfigError:

@@ -57,6 +57,15 @@ class LinePattern:
         return matched, columns
 
 
+@dataclass(frozen=True)
+class LineFormat:
+    """A pattern for lines, with its fields in order, and the types that are not string."""
+
+    pattern: LinePattern
+    names: tuple[str, ...]
+    types: Mapping[str, pa.DataType]
+
+
 def extract(
     lines: Lines, patterns: Sequence[LinePattern], names: Sequence[str], what: str
 ) -> tuple[dict[str, pa.Array], Kept, list[str]]:

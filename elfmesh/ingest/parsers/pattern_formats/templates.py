@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.lines import Lines
-from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, PatternParser
+from elfmesh.ingest.parsers.pattern_formats.patterns import LineFormat, LinePattern, PatternParser
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, Texts
 
 _NGINX = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -80,16 +79,7 @@ _HOSTS = {"vhost", "host", "http_host", "server_name", "server_addr", "local_add
 _REQUEST = ("method", "path", "protocol")
 
 
-@dataclass(frozen=True)
-class Template:
-    """Line of a server as a pattern, with its columns in order, and types that are not string."""
-
-    pattern: LinePattern
-    names: tuple[str, ...]
-    types: Mapping[str, pa.DataType]
-
-
-def compile_template(kind: str, text: str) -> Template:
+def compile_template(kind: str, text: str) -> LineFormat:
     """Compile a `log_format` ("nginx") or a `LogFormat` ("apache").
 
     Raises ConfigError if it has no values, or if a value directly follows another.
@@ -121,7 +111,7 @@ def compile_template(kind: str, text: str) -> Template:
     # More fields may follow after a space, as in common and combined.
     pattern = LinePattern("".join(parts) + r"(?: .*)?$", fields)
     ordered = tuple(dict.fromkeys(columns))
-    return Template(pattern, ordered, _types(ordered))
+    return LineFormat(pattern, ordered, _types(ordered))
 
 
 def _pieces(kind: str, text: str) -> list[tuple[str, str]]:
@@ -198,7 +188,7 @@ class TemplateParser(PatternParser):
     """Parser of lines of a template."""
 
     def __init__(
-        self, source: str, host: str, options: TextOptions, *, name: str, template: Template
+        self, source: str, host: str, options: TextOptions, *, name: str, template: LineFormat
     ) -> None:
         super().__init__(
             source,
