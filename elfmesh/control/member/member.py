@@ -102,6 +102,11 @@ class Member:
         return self._worker.start
 
     @property
+    def paused(self) -> bool:
+        """Whether the newest roster pauses the job."""
+        return self._worker.paused
+
+    @property
     def frontier(self) -> int | None:
         """One past the last interval that goes up, None before the first term."""
         return self.contributions.frontier

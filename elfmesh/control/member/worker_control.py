@@ -34,6 +34,7 @@ class WorkerControl:
 
     Attributes:
         start: the worker's first interval, None until it is started.
+        paused: whether the job is paused.
         stages: the versions of the job, each from its first interval on.
     """
 
@@ -42,7 +43,7 @@ class WorkerControl:
         self.start: int | None = None
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         self._generations = WorkerGenerations()
-        self._paused = self._held = False
+        self.paused = self._held = False
         self._released: int | None = None
 
     def begin(self, start: int, manifest: Manifest) -> None:
@@ -65,12 +66,12 @@ class WorkerControl:
 
     def pause(self, paused: bool, pending: int) -> None:
         """Pause the worker while the job is paused, or while `pending` ranges are too many."""
-        self._paused = paused
+        self.paused = paused
         self.limit(pending)
 
     def limit(self, pending: int) -> None:
         """Pause the worker while too many ranges wait for a number."""
-        held = self._paused or pending >= PENDING_MAX
+        held = self.paused or pending >= PENDING_MAX
         if held != self._held and self.start is not None:
             self._held = held
             self._context.emit(PauseWorker(self._job) if held else ResumeWorker(self._job))
