@@ -19,9 +19,6 @@ from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.regex import (
     compile_pattern,
     java_split,
-    like_parts,
-    like_regex,
-    rewrite_replacement,
 )
 from elfmesh.ql.expressions.registry import (
     CompileContext,
@@ -33,8 +30,8 @@ from elfmesh.ql.expressions.registry import (
     simple,
 )
 from elfmesh.ql.values.columns import Value, map_distinct, map_rows
-from elfmesh.ql.values.growth import check_joined, check_replaced
-from elfmesh.ql.values.types import BIGINT, BINARY, BOOLEAN, STRING
+from elfmesh.ql.values.growth import check_joined
+from elfmesh.ql.values.types import BIGINT, BINARY, STRING
 
 INT_MAX = 2**31 - 1
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
@@ -65,7 +62,7 @@ def by_value(
     return lift_arrays(gives, lambda *xs: map_rows(python, gives, len(xs[0]), *xs), *operands)
 
 
-def _case(
+def by_case(
     kernel: Callable[[pa.Array], pa.Array], python: Callable[[str], str]
 ) -> Callable[[pa.Array], pa.Array]:
     """Return a function for letter case: Arrow's kernel for ASCII, else Python's."""
@@ -83,8 +80,8 @@ def initcap(text: str) -> str:
     return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
 
 
-simple("upper ucase", [STRING], STRING, _case(pc.ascii_upper, str.upper), arrays=True, signature="$(x)")
-simple("lower lcase", [STRING], STRING, _case(pc.ascii_lower, str.lower), arrays=True, signature="$(x)")
+simple("upper ucase", [STRING], STRING, by_case(pc.ascii_upper, str.upper), arrays=True, signature="$(x)")
+simple("lower lcase", [STRING], STRING, by_case(pc.ascii_lower, str.lower), arrays=True, signature="$(x)")
 simple("initcap", [STRING], STRING, lambda x: map_distinct(initcap, x, STRING), arrays=True, signature="$(x)")
 
 
@@ -265,118 +262,7 @@ def _split_at(context: CompileContext, call: Call, args: list[Operand]) -> Opera
 OPERATORS["split at"] = _split_at
 
 
-# -- searching
-
-
-def locate(text: str, needle: str, start: int = 1) -> int:
-    """Return the 1-based position of `needle` at or after `start`; 0 if there is none."""
-    if start < 1:
-        return 0
-    return 1 if needle == "" else text.find(needle, start - 1) + 1
-
-
-@function("instr", 2, signature="$(x, part)")
-def _instr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    return by_value(context, call, args, BIGINT, locate, (STRING, STRING))
-
-
-@function("locate position", 2, 3, signature="$(part, x[, start])")
-def _locate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    if len(args) == 3:  # a null start gives 0, as in Spark
-        start = argument(context, call, args, 2, BIGINT)
-        args = [*args[:2], lift(BIGINT, lambda x: pc.coalesce(x, 0), start)]
-    order = [1, 0, *range(2, len(args))]
-    turned = Call(call.name, tuple(call.args[at] for at in order), at=call.at)
-    return by_value(context, turned, [args[at] for at in order], BIGINT, locate, (STRING, STRING, BIGINT))
-
-
-@function("startswith endswith contains", 2, signature="$(x, part)")
-def _contains(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    kernel, python = {
-        "startswith": (pc.starts_with, str.startswith),
-        "endswith": (pc.ends_with, str.endswith),
-        "contains": (pc.match_substring, lambda x, part: part in x),
-    }[call.name]
-    if not args[1].constant or any(raw_of(operand) is not None for operand in args):
-        return by_value(context, call, args, BOOLEAN, python, (STRING, STRING))
-    part = literal_text(context, call, args, 1, "the part")
-    operand = argument(context, call, args, 0, STRING)
-    return nothing(BOOLEAN) if part is None else lift(BOOLEAN, lambda x: kernel(x, part), operand)
-
-
-def _like(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    pattern = literal_text(context, call, args, 1, "the pattern")
-    text = argument(context, call, args, 0, STRING)
-    if pattern is None:
-        return nothing(BOOLEAN)
-    if call.name == "ilike":
-        pattern = pattern.lower()
-        text = lift_arrays(STRING, _case(pc.ascii_lower, str.lower), text)
-    parts = like_parts(context, call.args[1], pattern, call.option)
-    shape = tuple("%" if part is None else "_" if part == "" else "x" for part in parts)
-    literal = "".join(part or "" for part in parts)
-    plain: dict[tuple[str, ...], Callable[[Value], Value]] = {
-        (): lambda x: pc.equal(x, ""),
-        ("x",): lambda x: pc.equal(x, literal),
-        ("x", "%"): lambda x: pc.starts_with(x, literal),
-        ("%", "x"): lambda x: pc.ends_with(x, literal),
-        ("%", "x", "%"): lambda x: pc.match_substring(x, literal),
-    }
-    regex = like_regex(parts)
-    return lift(BOOLEAN, plain.get(shape, lambda x: pc.match_substring_regex(x, regex)), text)
-
-
-OPERATORS["like"] = OPERATORS["ilike"] = _like
-
-
-@function("regexp_like regexp", 2, signature="$(x, pattern), or x RLIKE pattern")
-def _rlike(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    pattern = literal_text(context, call, args, 1, "the pattern")
-    operand = argument(context, call, args, 0, STRING)
-    if pattern is None:
-        return nothing(BOOLEAN)
-    compile_pattern(context, call.args[1], pattern)
-    return lift(BOOLEAN, lambda x: pc.match_substring_regex(x, pattern), operand)
-
-
-OPERATORS["rlike"] = _rlike
-
-
-@function("regexp_extract", 2, 3, signature="$(x, pattern[, group])")
-def _regexp_extract(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    pattern = literal_text(context, call, args, 1, "the pattern")
-    group = literal_int(context, call, args, 2, "the group") if len(args) == 3 else 1
-    operand = argument(context, call, args, 0, STRING)
-    if pattern is None or group is None:
-        return nothing(STRING)
-    compiled = compile_pattern(context, call.args[1], pattern)
-    if not 0 <= group <= compiled.groups:
-        raise context.error(
-            call, f"the pattern has {compiled.groups} groups, not {group}", "Group 0 is the whole match."
-        )
-
-    def extract(text: str) -> str:
-        match = compiled.search(text)
-        return "" if match is None else match[group] or ""
-
-    return lift_arrays(STRING, lambda x: map_distinct(extract, x, STRING), operand)
-
-
-@function("regexp_replace", 3, signature="$(x, pattern, replacement)")
-def _regexp_replace(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    pattern = literal_text(context, call, args, 1, "the pattern")
-    replacement = literal_text(context, call, args, 2, "the replacement")
-    operand = argument(context, call, args, 0, STRING)
-    if pattern is None or replacement is None:
-        return nothing(STRING)
-    compiled = compile_pattern(context, call.args[1], pattern)
-    rewritten = rewrite_replacement(context, call.args[2], replacement, compiled.groups)
-
-    def replace(x: Value) -> Value:
-        check_replaced(x, pattern, rewritten)
-        return pc.replace_substring_regex(x, pattern, rewritten)
-
-    return lift(STRING, replace, operand)
+# -- replacing
 
 
 @function("replace", 2, 3, signature="$(x, search[, replacement])")

@@ -22,6 +22,11 @@ from tests.ql.functions.evaluating import values
         ("regexp_instr('a1b22', '[0-9][0-9]')", 4),
         ("regexp_instr('none', '[0-9]')", 0),
         ("regexp_count(cast(null AS string), 'a')", None),
+        ("regexp_extract('id=42;', 'id=([0-9]+)', 1)", '42'),
+        ("regexp_extract('none', 'id=([0-9]+)', 1)", ''),
+        ("regexp_replace('a1b22', '[0-9]+', '#')", 'a#b#'),
+        ("regexp_replace('ab', '(a)(b)', '$2$1')", 'ba'),
+        ("'abc' RLIKE 'b.'", True),
     ],
 )  # fmt: skip
 def test_a_value_is_the_one_of_spark(expression: str, expected: Any) -> None:
