@@ -8,7 +8,8 @@ from inspect import cleandoc
 
 import click
 
-from elfmesh.cli.entry import COMMANDS, elf
+from elfmesh.cli.command_list import COMMANDS
+from elfmesh.cli.entry import elf
 
 EVERYWHERE = {"verbose", "quiet", "help"}
 """Options of every command."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from elfmesh.cli.entry import COMMANDS
+from elfmesh.cli.command_list import COMMANDS
 from elfmesh.cli.reference import EVERYWHERE, commands
 
 

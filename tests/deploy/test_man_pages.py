@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from elfmesh.cli.entry import COMMANDS
+from elfmesh.cli.command_list import COMMANDS
 from elfmesh.cli.reference import CommandHelp, OptionHelp
 
 ROOT = Path(__file__).parents[2]

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from elfmesh.agent.runtime import engine
-from elfmesh.cli.entry import COMMANDS, WITH_PANDAS
+from elfmesh.cli.command_list import COMMANDS, WITH_PANDAS
 from elfmesh.lazy import hide
 from tests.patience import PATIENCE_S
 
