@@ -20,7 +20,6 @@ because the paper's values carry no log.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
 
 import msgspec
 
@@ -34,7 +33,6 @@ from elfmesh.control.jobs.register_value import (
     check_cell,
     generation,
 )
-from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages_register import (
     Accept,
@@ -45,6 +43,7 @@ from elfmesh.control.protocol.messages_register import (
     Prepare,
     Promised,
 )
+from elfmesh.control.register.custody import Custody
 from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
@@ -68,27 +67,6 @@ DIRECTORY = "the data directory"
 
 BULK_BYTES = 64 << 10
 BULK_LANE = 2
-
-
-class Custody(Protocol):
-    """Interface to the state of jobs that this agent stores for successors."""
-
-    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]: ...
-
-    def epoch(self, job: bytes) -> int: ...
-
-    def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
-        """Return whether a message of this epoch is current; a higher one is durable before later effects."""
-        ...
-
-    def keep(self, terms: Terms, roster: int = 0) -> None:
-        """Store terms, unless newer ones are stored; they are durable before later effects.
-
-        Args:
-            terms: terms of a job.
-            roster: version of the roster in the register; stored terms with an earlier roster are replaced.
-        """
-        ...
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):

@@ -23,7 +23,8 @@ from elfmesh.control.protocol.messages_register import (
     Prepare,
     Promised,
 )
-from elfmesh.control.register.acceptor import Acceptors, Custody
+from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.custody import Custody
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact
