@@ -17,7 +17,8 @@ from statistics import median
 
 from benchmarks.harness import Figure
 from elfmesh.agent.net.tcp import TcpTransport
-from elfmesh.api.identity.ca import create, new_key
+from elfmesh.api.identity.ca import create
+from elfmesh.api.identity.key_files import new_key
 from elfmesh.api.identity.principal import Role
 from elfmesh.api.identity.trust import Files, Trust
 from elfmesh.machine import Contact, Message

@@ -17,20 +17,19 @@ a batch that is repeated after a crash may contain newer revisions of the same i
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from elfmesh.control.jobs.records import PAO
-from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import IntervalBounds, narrow
-from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, LogNumbering, LogOffsets, recreated
+from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog, LogNumbering, LogOffsets, recreated
+from elfmesh.spark_bridge.source_options import IntervalPartition, Options, seconds, word
 
 try:  # PySpark 4.2 added admission control and availableNow for Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -42,89 +41,11 @@ except ImportError:  # pragma: no cover - PySpark 4.0 and 4.1
 
 
 FORMAT = "elf"
-LONG_POLL_S = 1.0
-"""How long a request for new intervals may wait, so that an idle stream does not spin and a new interval is
-not delayed."""
-
 END = 2**62
 """Position after all intervals."""
 
 TENTATIVE = "TENTATIVE"
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
-
-
-@dataclass(frozen=True)
-class IntervalPartition(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
-    """Share of one task: the intervals in `(after, upto]`.
-
-    Attributes:
-        after: interval before the first one.
-        upto: last interval.
-        turn: number of the agent that is asked first.
-        revision: tentative results newer than this are wanted; None: no tentative results.
-        only: wanted states; None: all.
-        incarnation: incarnation for which the read was planned; "" if unknown.
-    """
-
-    after: int
-    upto: int
-    turn: int = 0
-    revision: int | None = None
-    only: frozenset[str] | None = None
-    incarnation: str = ""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The checked options of a reader. Spark's option names are in camel case."""
-
-    start: str
-    end: int | None
-    limit: int | None
-    partitions: int
-    long_poll_s: float
-
-    @classmethod
-    def of(cls, options: Any, default_start: str, agents: int = 1) -> Options:
-        """Check `options`, Spark's case-insensitive mapping of strings.
-
-        By default each named agent gets a task.
-
-        Raises:
-            ConfigError: the value of an option is invalid.
-        """
-        start = str(options.get("startingInterval", default_start)).lower()
-        if start not in ("earliest", "latest"):
-            _integer(options, "startingInterval")
-        limit = _integer(options, "maxIntervalsPerTrigger", low=1)
-        return cls(
-            start=start,
-            end=_integer(options, "endInterval"),
-            limit=limit,
-            partitions=_integer(options, "numPartitions", low=1) or agents,
-            long_poll_s=_seconds(options, "longPoll", LONG_POLL_S),
-        )
-
-    def first(self, *, earliest: int, latest: int) -> int:
-        """Return the first interval to read, given the meaning of "earliest" and "latest"."""
-        named = {"earliest": earliest, "latest": latest}
-        return named[self.start] if self.start in named else int(self.start)
-
-    def ranges(self, after: int, upto: int, earliest: int) -> list[IntervalPartition]:
-        """Divide `(after, upto]` into at most `partitions` ranges.
-
-        The ranges have about equal lengths from `earliest` on.
-        """
-        if after >= upto:
-            return []
-        floor = min(max(after, earliest - 1), upto - 1)
-        count = min(self.partitions, upto - floor)
-        # The first range begins at `after`, so that the agent reports if an interval before `earliest`
-        # expired.
-        cuts = [after, *(floor + (upto - floor) * i // count for i in range(1, count + 1))]
-        return [
-            IntervalPartition(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))
-        ]
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
@@ -143,7 +64,7 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
 
     def schema(self) -> str:
         """Return the columns of the job's results."""
-        return self._log().ddl(wait_s=_seconds(self.options, "schemaWait", SCHEMA_WAIT_S))
+        return self._log().ddl(wait_s=seconds(self.options, "schemaWait", SCHEMA_WAIT_S))
 
     def reader(self, schema: Any) -> BatchReader:
         """Return a batch reader. It accepts filters on interval_index if Spark offers them."""
@@ -165,8 +86,8 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
         return JobLog.of(
             self.options.get("job", ""),
             self.options.get("api"),
-            view=_word(self.options, "view", "rows", PAO).removeprefix("rows"),
-            state=_word(self.options, "state", "final", "all"),
+            view=word(self.options, "view", "rows", PAO).removeprefix("rows"),
+            state=word(self.options, "state", "final", "all"),
         )
 
 
@@ -345,34 +266,3 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.shown = max(self.shown, 0 if first else held.revision or 0)
             offset["revision"] = self.shown
         return offset
-
-
-def _word(options: Any, name: str, *known: str) -> str:
-    text = str(options.get(name, known[0]))
-    if text not in known:
-        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is none of {', '.join(known)}.")
-    return text
-
-
-def _integer(options: Any, name: str, *, low: int | None = None) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is not a whole number.") from None
-    if low is not None and value < low:
-        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} must be at least {low}.")
-    return value
-
-
-def _seconds(options: Any, name: str, default: float) -> float:
-    text = options.get(name, default)
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 3600:
-        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is not a number of seconds from 0 to 3600.")
-    return value

@@ -14,7 +14,8 @@ pytest.importorskip("pyspark.sql.datasource", reason="needs pyspark")
 
 
 def reader(agent: Any) -> Any:
-    from elfmesh.spark_bridge.source import Options, StreamReader
+    from elfmesh.spark_bridge.source import StreamReader
+    from elfmesh.spark_bridge.source_options import Options
 
     options = Options.of({"startingInterval": "earliest", "longPoll": "0"}, "latest", 2)
     return StreamReader(JobLog.of("shop/top", agent.api), options, pa.schema([]))

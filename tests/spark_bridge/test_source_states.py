@@ -11,7 +11,7 @@ import pytest
 
 from elfmesh import spark_bridge
 from elfmesh.spark_bridge.joblog import JobLog
-from elfmesh.spark_bridge.source import Options
+from elfmesh.spark_bridge.source_options import Options
 from tests.patience import PATIENCE_S
 from tests.spark_bridge.supervisor import Supervised
 

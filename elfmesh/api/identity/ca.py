@@ -5,13 +5,12 @@ name, `issued.jsonl` with all issued certificates, `deny` with the revoked ones,
 are elliptic curve keys (P-256), which cost the hosts little processor time.
 
 Invariants: the root and every certificate contain the cluster. An agent keeps its id on renewal, and only the
-CA chooses the id. A private key is written with mode 0600 and never overwrites another one.
+CA chooses the id.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 import json
 import os
@@ -25,14 +24,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elfmesh.api.identity.bearer import read_private, write_private
+from elfmesh.api.identity.key_files import key_digest, new_key, write_public
 from elfmesh.api.identity.names import SCHEME, Nameless, agent_uri, bearer, check_name, role_uri
 from elfmesh.api.identity.principal import EVERY_NAMESPACE, Role
 from elfmesh.api.identity.trust import facts_of, read_denied
-from elfmesh.errors import ConfigError, DataError, RuntimeFailure
+from elfmesh.errors import ConfigError, DataError
 from elfmesh.ids import ID_BYTES
 
 CA_DAYS, CERT_DAYS = 3650, 90
@@ -288,69 +287,12 @@ def create(directory: str | Path, cluster: str, days: float = CA_DAYS) -> Author
     return Authority(place)
 
 
-def key_digest(public: CertificatePublicKeyTypes) -> str:
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
-
-
 def _uris(certificate: x509.Certificate) -> list[str]:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
     return names.get_values_for_type(x509.UniformResourceIdentifier)
-
-
-def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """Create a private key in a new file with mode 0600. The file appears complete or not at all.
-
-    Raises:
-        RuntimeFailure: the file exists already, or cannot be written.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    data = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        write_private(beside, data)
-        try:
-            os.link(beside, path)
-        finally:
-            beside.unlink()
-    except FileExistsError:
-        raise RuntimeFailure(
-            "the file exists already", where=str(path), hint="A key is never overwritten."
-        ) from None
-    except OSError as error:
-        raise RuntimeFailure(error.strerror or str(error), where=str(path)) from None
-    return key
-
-
-def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
-    """Return the key to certify in a directory: a new key, or the key that an interrupted issue left.
-
-    Raises:
-        RuntimeFailure: a certificate for the key exists already, or the key cannot be read.
-    """
-    path = place / "key.pem"
-    if not path.exists() or (place / "cert.pem").exists():
-        return new_key(path)
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except (ValueError, TypeError, OSError):
-        key = None
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise RuntimeFailure(
-            "is not a key that elf made, and has no certificate", where=str(path), hint="Remove it."
-        )
-    return key
-
-
-def write_public(path: Path, data: bytes) -> None:
-    """Replace a file atomically by one that all users can read."""
-    write_private(path, data)
-    path.chmod(0o644)
 
 
 def _builder(

@@ -30,8 +30,9 @@ from cryptography.x509.oid import NameOID
 
 from elfmesh.api.client.client_base import api_address
 from elfmesh.api.identity.bearer import read_private
-from elfmesh.api.identity.ca import CERT_DAYS, Authority, CertificateRequest, new_key, write_public
+from elfmesh.api.identity.ca import CERT_DAYS, Authority, CertificateRequest
 from elfmesh.api.identity.joining import CSR_BYTES_MAX, NotAdmitted, Token, admit
+from elfmesh.api.identity.key_files import new_key, write_public
 from elfmesh.api.identity.names import SCHEME
 from elfmesh.api.identity.trust import facts_of
 from elfmesh.api.web.handshake_limits import HandshakeLimits

@@ -26,7 +26,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from elfmesh.api.identity.bearer import write_private
-from elfmesh.api.identity.ca import CERT_DAYS, Authority, key_digest
+from elfmesh.api.identity.ca import CERT_DAYS, Authority
+from elfmesh.api.identity.key_files import key_digest
 from elfmesh.api.identity.names import TOKEN_PREFIX, check_name
 from elfmesh.api.identity.principal import Role
 from elfmesh.errors import ConfigError, RemoteError

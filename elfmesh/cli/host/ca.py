@@ -92,7 +92,7 @@ def issue_command(
 ) -> None:
     """Create a key and issue a certificate for it."""
     authority = _authority(directory)
-    from elfmesh.api.identity.ca import key_for, write_public
+    from elfmesh.api.identity.key_files import key_for, write_public
 
     wanted = authority.wanted(name, [parse_role(role) for role in roles], dns=dns, ips=ips, agent=_id(agent))
     place = Path(out) if out else authority.directory / "issued" / name
@@ -115,7 +115,7 @@ def renew_command(directory: str, name: str, days: float) -> None:
     without a restart.
     """
     authority = _authority(directory)
-    from elfmesh.api.identity.ca import write_public
+    from elfmesh.api.identity.key_files import write_public
 
     path = _issued(authority, name)
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from elfmesh.api.identity.ca import Authority, new_key
+from elfmesh.api.identity.ca import Authority
 from elfmesh.api.identity.credentials import Credentials
+from elfmesh.api.identity.key_files import new_key
 from elfmesh.api.identity.principal import Role
 from elfmesh.api.identity.trust import Files
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.api.identity.ca import Authority, create, new_key
+from elfmesh.api.identity.ca import Authority, create
+from elfmesh.api.identity.key_files import new_key
 from elfmesh.api.identity.principal import NotBelieved, Role
 from elfmesh.api.identity.trust import Files, Trust, facts_of, read_certificate, read_denied
 from elfmesh.cli.entry import run

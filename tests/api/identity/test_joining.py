@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from elfmesh.api.identity.ca import Authority, create, new_key
+from elfmesh.api.identity.ca import Authority, create
 from elfmesh.api.identity.joining import PREFIX, NotAdmitted, Token, admit, make_token, parse_token
+from elfmesh.api.identity.key_files import new_key
 from elfmesh.api.identity.names import bearer
 from elfmesh.api.identity.principal import Role
 from elfmesh.api.identity.trust import facts_of
