@@ -5,8 +5,8 @@ third job reads the results of the other two. The demo kills one agent half-way.
 published interval with what one process computes from the same files, and reads the results as a Spark
 DataFrame.
 
-The module owns the sequence of steps and the exit code. Invariants: every number on the screen is measured;
-no process and no file of the demo survives it, except for the directory with --keep.
+The module owns the sequence of steps and the exit code; `verdicts` compares. Invariants: every number on the
+screen is measured; no process and no file of the demo survives it, except for the directory with --keep.
 
 Paper: ELF 1, Figure 1. Deviation: a bundle is two products that the same people like or buy, not a component
 of their graph, and sale prediction reads the published results of the other jobs instead of querying their
@@ -23,28 +23,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
-import msgspec
-import pyarrow as pa
 from rich.console import Console
 
 from elfmesh.api.client.client import Client, connect
-from elfmesh.cli.demo.check import DIFFERENCES_SHOWN, JobComparison, Rows, compare
 from elfmesh.cli.demo.fleet import Fleet
 from elfmesh.cli.demo.jobs import JOBS_NOTE, DemoJob, demo_jobs, early_text
-from elfmesh.cli.demo.view import LiveView, PlainView, View, clock
+from elfmesh.cli.demo.verdicts import early_rows_last, equals_on_spark, equals_one_process, tell
+from elfmesh.cli.demo.view import LiveView, PlainView, View
 from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.control.protocol.replies_changes import Applied
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
-
-if TYPE_CHECKING:
-    from elfmesh.ingest.job_rows import JobRows
 
 TIMEOUT_S = 300.0
 """Time limit for all agents to take part in the jobs, and for the last intervals to close."""
@@ -101,27 +96,27 @@ def _story(
     jobs = demo_jobs()
     began = time.monotonic()
     with Fleet(directory, agents, seed=seed, rate_per_s=rate) as fleet:
-        _tell(console, JOBS_NOTE)
-        _tell(console, f"Starting {agents} agents on loopback (seed {seed}) ...")
+        tell(console, JOBS_NOTE)
+        tell(console, f"Starting {agents} agents on loopback (seed {seed}) ...")
         fleet.open()
         asked = fleet.agents[0]
-        _tell(console, f"All are ready after {time.monotonic() - began:.1f} s; this demo asks {asked.name}.")
+        tell(console, f"All are ready after {time.monotonic() - began:.1f} s; this demo asks {asked.name}.")
         # Never the agent that this demo queries, because the demo could not continue without it.
         victim = random.Random(seed).choice([agent.name for agent in fleet.agents[1:]])
         client = connect(asked.api)
         for job in jobs:
-            _tell(console, f"\n{job.text}")
+            tell(console, f"\n{job.text}")
             done = _applied(client, job.text)
             reported = f"acknowledged by {done.acknowledged} of {done.expected} agents"
-            _tell(console, f"-> {'its master reads the other two' if job.reads else reported}.")
+            tell(console, f"-> {'its master reads the other two' if job.reads else reported}.")
         _wait_for_all(console, client, jobs, agents)
         with _view(console) as view:
             _watch(fleet, client, jobs, view, seconds=seconds, victim=victim)
-        outcome = _check(console, jobs, fleet, victim)
-        outcome = _check_early(console, jobs) and outcome
+        outcome = equals_one_process(console, jobs, fleet, victim)
+        outcome = early_rows_last(console, jobs) and outcome
         if spark:
-            outcome = _spark(console, jobs, asked.api) and outcome
-    _tell(console, f"\nAll processes are stopped. {time.monotonic() - began:.0f} s in total.")
+            outcome = equals_on_spark(console, jobs, asked.api) and outcome
+    tell(console, f"\nAll processes are stopped. {time.monotonic() - began:.0f} s in total.")
     click.echo("demo: every interval EQUAL" if outcome else "demo: results DIFFER")
     return 0 if outcome else 1
 
@@ -150,7 +145,7 @@ def _wait_for_all(console: Console, client: Client, jobs: list[DemoJob], agents:
             roster = about.roster.agents
             begin_us = max((entry.start or 0 for entry in roster), default=0) * job.slide_us
             if len(roster) == agents and begin_us <= time.time_ns() // 1000:
-                _tell(console, f"All {agents} agents work on {job.name}; its master is {about.master}.")
+                tell(console, f"All {agents} agents work on {job.name}; its master is {about.master}.")
                 break
             if time.monotonic() > deadline:
                 raise RuntimeFailure(f"only {len(roster)} of {agents} agents work on {job.name}")
@@ -240,128 +235,8 @@ def _take(results: queue.Queue[dict[str, Any] | ElfError], jobs: dict[str, DemoJ
         pass
 
 
-def _check_early(console: Console, jobs: list[DemoJob]) -> bool:
-    """Return whether there were early rows, and each is in its final record, or withdrawn (D-19).
-
-    A new master does not know which rows the one before it has emitted; a record that is not clean withdraws
-    those of another epoch that it lacks.
-    """
-    seen, withdrawn, lost = 0, 0, list[str]()
-    for job in jobs:
-        for index, line in ((index, line) for index, lines in job.early.items() for line in lines):
-            record = job.records.get(index, {"rows": []})
-            final = [row["product"] for row in record["rows"]]
-            named = [row["product"] for row in record.get("withdrawn", ())]
-            known = record.get("early", {"epoch": None})["epoch"]
-            gone = [row["product"] for row in line["rows"] if row["product"] not in final]
-            taken_back = gone if known not in (None, line["epoch"]) else set(gone) & set(named)
-            lost += [f"{job.name} {index}: {each}" for each in gone if each not in taken_back]
-            seen, withdrawn = seen + len(line["rows"]), withdrawn + len(taken_back)
-    _tell(console, f"{seen} rows were shown before their windows closed; {withdrawn} of them were withdrawn.")
-    for each in lost[:DIFFERENCES_SHOWN]:
-        click.echo(f"  shown early and neither final nor withdrawn: {each}", err=True)
-    return bool(seen) and not lost
-
-
-def _check(console: Console, jobs: list[DemoJob], fleet: Fleet, victim: str) -> bool:
-    _tell(console, f"\nThe same queries in one process (`elf run`) over the {len(fleet.agents)} log files:")
-    equal, by_name = True, {job.name: job for job in jobs}
-    for job in jobs:
-        published = job_rows([by_name[name] for name in job.reads])
-
-        def oracle(paths: Any, job: DemoJob = job, published: JobRows = published) -> dict[int, Rows]:
-            return answers_of(job.text, paths, published)
-
-        verdict = compare(job.ordered(), fleet.traffic.paths, oracle)
-        equal &= verdict.equal
-        _tell_verdict(console, job, verdict)
-    partial = [r for job in jobs for r in job.ordered() if victim in r["agents"]["missing"]]
-    if not partial:
-        _tell(console, f"But no interval names {victim} as missing.")
-    else:
-        first = min(partial, key=lambda record: str(record["interval"]["start"]))
-        _tell(console, f"{victim} is named as missing from {clock(first['interval']['start'])} on.")
-    return equal and bool(partial)
-
-
-def _tell_verdict(console: Console, job: DemoJob, verdict: JobComparison) -> None:
-    for missing, count in verdict.compared.items():
-        files = f"the files without {', '.join(missing)}'s" if missing else "all files"
-        files = "what the other two have published" if job.reads else files
-        _tell(console, f"  {job.name}: {count} interval{'s' * (count != 1)} against {files}")
-    outcome = "EQUAL" if verdict.equal else "DIFFERENT"
-    _tell(console, f"  {job.name}: {verdict.rows} rows, {outcome}")
-    for line in verdict.differences[:DIFFERENCES_SHOWN]:
-        click.echo(f"  {job.name}: {line}", err=True)
-
-
-def job_rows(jobs: Sequence[DemoJob]) -> JobRows:
-    from elfmesh.ingest.job_rows import JobRows
-    from elfmesh.ql import parse
-
-    found = JobRows()
-    for job in jobs:
-        statement = parse(job.text)
-        assert statement.window is not None, "a job has intervals"
-        tables = [
-            (index * job.slide_us, pa.Table.from_pylist(record["rows"]))
-            for index, record in sorted(job.records.items())
-            if record["rows"]
-        ]
-        found.put(job.name, statement.columns, statement.window.size_us, tables)
-    return found
-
-
-def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int, Rows]:
-    """Compute the rows of a job's intervals in this process, by interval index."""
-    from elfmesh.control.jobs.records import encode_json, rows_to_json
-    from elfmesh.local.embedded import LogRun
-    from elfmesh.ql import parse
-
-    answers = LogRun(parse(text), [str(path) for path in paths], format="json", jobs=published).answers()
-    return {
-        answer.record.index: msgspec.json.decode(encode_json(rows_to_json(answer.table)))
-        for answer in answers
-    }
-
-
-def _spark(console: Console, jobs: list[DemoJob], api: str) -> bool:
-    """Show the first job's results as a DataFrame. False if its rows differ from the published ones."""
-    from elfmesh import spark_bridge
-
-    _tell(console, "\nStarting a local Spark session (its own messages are on stderr) ...")
-    try:
-        session = spark_bridge.local_session("elf demo")
-    except ElfError as missing:
-        _tell(console, f"No Spark DataFrame: {missing}")
-        return True
-    job = jobs[0]
-    try:
-        frame = spark_bridge.results(session, job.name, api=api).orderBy(
-            "interval_index", "clicks", ascending=False
-        )
-        rows = [row.asDict() for row in frame.collect()]
-        _tell(console, f'spark_bridge.results(spark, "{job.name}", api="{api}"): {len(rows)} rows')
-        if not console.quiet:
-            frame.show(10, truncate=False)
-    finally:
-        session.stop()
-    published = [
-        (index, row["product"], row["clicks"])
-        for index, record in job.records.items()
-        for row in record["rows"]
-    ]
-    same = sorted(published) == sorted((row["interval_index"], row["product"], row["clicks"]) for row in rows)
-    _tell(console, f"The DataFrame {'holds exactly' if same else 'DIFFERS from'} the published rows.")
-    return same
-
-
 def _view(console: Console) -> View:
     return LiveView(console) if console.is_terminal and not console.quiet else PlainView(console)
-
-
-def _tell(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
