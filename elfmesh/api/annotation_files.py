@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.coordination.annotations import Document, Where
+from elfmesh.control.coordination.document import Document, Where
 from elfmesh.errors import DataError, NotInstalled, RuntimeFailure
 
 BYTES_MAX = 1 << 20

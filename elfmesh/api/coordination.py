@@ -17,8 +17,9 @@ from elfmesh.api.annotation_files import parse_document
 from elfmesh.api.dataflow_files import Trial, read_files
 from elfmesh.api.fleet_dataflow import attached_programs, fleet_dataflow, fleet_texts
 from elfmesh.control.coordination.analysis import analyse
-from elfmesh.control.coordination.annotations import Document, joined, read_annotations
+from elfmesh.control.coordination.annotations import joined, read_annotations
 from elfmesh.control.coordination.derivation import Analysis
+from elfmesh.control.coordination.document import Document
 from elfmesh.control.coordination.findings import Linted, LintFinding, findings, with_comments
 from elfmesh.control.coordination.graph import Determines, Graph
 from elfmesh.control.coordination.labels import LABELS, Severity

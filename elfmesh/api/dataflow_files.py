@@ -11,12 +11,12 @@ from pathlib import Path
 
 from elfmesh.api import sink_files
 from elfmesh.api.annotation_files import SUFFIXES, read_document
-from elfmesh.control.coordination.annotations import Document
 from elfmesh.control.coordination.declared import (
     SOURCE_BYTES_MAX,
     DeclaredProgram,
     read_programs,
 )
+from elfmesh.control.coordination.document import Document
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.control.coordination.program_flows import with_programs
 from elfmesh.control.coordination.relations import NOT_TRIED, Refuted

@@ -10,6 +10,7 @@ import click
 import pytest
 
 import elfmesh
+from elfmesh.cli import command_list
 from elfmesh.cli import entry as cli
 from elfmesh.errors import ElfError, QueryError, Unreachable
 from tests.e2e.zygote import elf
@@ -23,7 +24,7 @@ def test_help_and_version_load_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for name, (_, line) in cli.COMMANDS.items():
+    for name, (_, line) in command_list.COMMANDS.items():
         assert name in done.stdout
         assert line in done.stdout
     assert f"elf {elfmesh.__version__}" in done.stdout
@@ -62,7 +63,7 @@ def test_a_command_that_reads_a_job_loads_no_pandas(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, job], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert set(cli.WITH_PANDAS) <= cli.COMMANDS.keys()
+    assert set(command_list.WITH_PANDAS) <= command_list.COMMANDS.keys()
 
 
 @pytest.mark.parametrize(("lines", "code"), [("no\nneither\n", 65), ("no\n{}\n", 0), ("", 0)])
@@ -76,7 +77,7 @@ def test_a_log_of_which_nothing_can_be_used_is_bad_data_also_when_quiet(
 
 def test_every_listed_command_can_be_loaded_and_has_a_short_help() -> None:
     context = click.Context(cli.elf)
-    for name in cli.COMMANDS:
+    for name in command_list.COMMANDS:
         command = cli.elf.get_command(context, name)
         assert command is not None, name
         assert command.get_short_help_str()
@@ -87,7 +88,7 @@ def test_every_listed_command_can_be_loaded_and_has_a_short_help() -> None:
 
     client = click.Group()
     add_commands(client)
-    assert set(client.commands) <= set(cli.COMMANDS)
+    assert set(client.commands) <= set(command_list.COMMANDS)
 
 
 def test_a_wrong_query_shows_its_line_with_a_caret(tmp_path: Path) -> None:
@@ -236,13 +237,13 @@ def _options(command: click.Command, path: str) -> Iterator[tuple[str, click.Opt
 def test_every_flag_is_also_a_variable_with_or_without_the_command() -> None:
     meanings: dict[str, set[tuple[object, ...]]] = {}
     own = set()
-    for name in cli.COMMANDS:
+    for name in command_list.COMMANDS:
         command = cli.elf.get_command(click.Context(cli.elf), name)
         assert command is not None
         for path, option in _options(command, name):
             flag = max(option.opts, key=len).removeprefix("--").replace("-", "_").upper()
             long, short = f"ELF_{path.replace(' ', '_').replace('-', '_').upper()}_{flag}", f"ELF_{flag}"
-            if long in cli.OWN_MEANING:
+            if long in command_list.OWN_MEANING:
                 assert option.envvar == [long]
                 own.add(long)
                 continue
@@ -251,7 +252,7 @@ def test_every_flag_is_also_a_variable_with_or_without_the_command() -> None:
                 number = isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType))
                 kind = (bool(option.is_flag), option.multiple, number)
                 meanings.setdefault(short, set()).add(kind)
-    assert own == cli.OWN_MEANING, "the list names flags that are gone"
+    assert own == command_list.OWN_MEANING, "the list names flags that are gone"
     assert not {short: kinds for short, kinds in meanings.items() if len(kinds) > 1}, "one name, two meanings"
 
 
@@ -323,5 +324,5 @@ def test_a_wrong_choice_in_the_environment_is_bad_configuration(tmp_path: Path, 
 
 
 def test_each_command_stands_in_one_section_of_the_help() -> None:
-    listed = [name for names in cli.SECTIONS.values() for name in names.split()]
-    assert sorted(listed) == sorted(cli.COMMANDS)
+    listed = [name for names in command_list.SECTIONS.values() for name in names.split()]
+    assert sorted(listed) == sorted(command_list.COMMANDS)

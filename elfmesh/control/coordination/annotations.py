@@ -21,9 +21,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from elfmesh.control.coordination.document import NAME_CHARS_MAX, Document, Where, unknown
 from elfmesh.control.coordination.graph import (
     ORDERS,
     AnnotatedPath,
@@ -31,45 +32,21 @@ from elfmesh.control.coordination.graph import (
     DataStream,
     Determines,
     Graph,
-    Place,
     Port,
     SealedOn,
 )
 from elfmesh.control.coordination.labels import KINDS, annotated
+from elfmesh.control.coordination.wiring import connected, connected_by_name
 from elfmesh.errors import DataError
 from elfmesh.text import suggest
 
 PATH_KEYS = ("from", "to", "label", "subscript", "lineage", "idempotent")
 STREAM_KEYS = ("name", "from", "to", "seal", "rep", "once", "delayed", "order")
-NAME_CHARS_MAX = 200
 VARIANTS_MAX = 64
 """Dataflows of one file: the choices of all variants together."""
 
 _ARROW = re.compile(r"(.+?)\s*(<->|->)\s*(.+)")
 _ORDER = re.compile(r"order\(\s*(\w+)\s*\)")
-
-Where = tuple[str | int, ...]
-"""Keys and positions that lead to a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Plain values of a file, and the lines on which they stand, as far as they are known."""
-
-    file: str
-    values: Any
-    lines: Mapping[Where, int] = field(default_factory=dict)
-
-    def place(self, where: Where) -> Place:
-        for length in range(len(where), -1, -1):
-            if where[:length] in self.lines:
-                return Place(self.file, self.lines[where[:length]])
-        return Place(self.file)
-
-    def wrong(self, where: Where, message: str) -> DataError:
-        keys = ".".join(map(str, where))
-        place = self.place(where)
-        return DataError(f"{keys}: {message}" if keys and not place.line else message, where=str(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +85,8 @@ class AnnotatedDataflow:
             else each
             for each in self.components
         )
-        streams = _connected(components, self.streams) if self.wired else _by_name(components, self.streams)
+        connect = connected if self.wired else connected_by_name
+        streams = connect(components, self.streams)
         silent = sum(path.lineage is None for each in components for path in each.paths)
         note = f"{silent} paths without lineage: columns of equal names are taken to be unchanged"
         return Graph(components, streams, self.dependencies, (note,) if silent else ())
@@ -129,7 +107,7 @@ def read_annotations(document: Document) -> AnnotatedDataflow:
     for name, value in values.items():
         if name in ("streams", "dependencies"):
             continue
-        where: Where = (_name(document, (name,), name),)
+        where: Where = (document.name((name,), name),)
         if isinstance(value, dict) and "from" in value and last:
             _variant(document, variants.setdefault(last, {}), name, value, where)
             continue
@@ -170,11 +148,11 @@ def _component(
             starts = [(*where, at) if isinstance(each, list) else where for at in range(len(listed))]
             paths += [_path(document, one, at) for one, at in zip(listed, starts, strict=True)]
         elif key in ("Rep", "rep"):
-            replicated = _flag(document, where, each)
+            replicated = document.flag(where, each)
         elif isinstance(each, dict):
             _variant(document, variants.setdefault(name, {}), key, each, where)
         else:
-            raise document.wrong(where, _unknown(key, ("annotation", "Rep"), "key"))
+            raise document.wrong(where, unknown(key, ("annotation", "Rep"), "key"))
     if not paths and name not in variants:
         raise document.wrong((name,), f"component {name} has no path")
     _once(document, paths)
@@ -184,7 +162,7 @@ def _component(
 def _variant(
     document: Document, others: dict[str, AnnotatedPath], name: str, value: dict[str, Any], where: Where
 ) -> None:
-    others[_name(document, where, name)] = _path(document, value, where)
+    others[document.name(where, name)] = _path(document, value, where)
 
 
 def _once(document: Document, paths: Sequence[AnnotatedPath]) -> None:
@@ -200,27 +178,27 @@ def _path(document: Document, value: Any, where: Where) -> AnnotatedPath:
         raise document.wrong(where, "a path is written {from: INPUT, to: OUTPUT, label: LABEL}")
     for key in value:
         if key not in PATH_KEYS:
-            raise document.wrong((*where, key), _unknown(key, PATH_KEYS, "key"))
+            raise document.wrong((*where, key), unknown(key, PATH_KEYS, "key"))
     for key in ("from", "to", "label"):
         if key not in value:
             raise document.wrong(where, f"a path without `{key}`")
     label = value["label"]
     if not isinstance(label, str) or label not in KINDS:
-        raise document.wrong((*where, "label"), _unknown(label, KINDS, "label"))
+        raise document.wrong((*where, "label"), unknown(label, KINDS, "label"))
     gates = []
     if "subscript" in value:
         if label.startswith("C"):
             raise document.wrong((*where, "subscript"), f"a confluent path ({label}) has no subscript")
-        gates = [_names(document, (*where, "subscript"), value["subscript"])]
+        gates = [document.names((*where, "subscript"), value["subscript"])]
     lineage = None
     if "lineage" in value:
         lineage = tuple(_lineage(document, (*where, "lineage"), value["lineage"]))
     return AnnotatedPath(
-        _name(document, (*where, "from"), value["from"]),
-        _name(document, (*where, "to"), value["to"]),
+        document.name((*where, "from"), value["from"]),
+        document.name((*where, "to"), value["to"]),
         annotated(label, *gates),
         lineage,
-        _flag(document, (*where, "idempotent"), value.get("idempotent", False)),
+        document.flag((*where, "idempotent"), value.get("idempotent", False)),
         at=document.place(where),
     )
 
@@ -229,7 +207,7 @@ def _lineage(document: Document, where: Where, value: Any) -> Iterator[tuple[str
     if not isinstance(value, dict):
         raise document.wrong(where, "lineage maps each output column to the expression that makes it")
     for name, text in value.items():
-        yield _name(document, (*where, name), name), _name(document, (*where, name), text)
+        yield document.name((*where, name), name), document.name((*where, name), text)
 
 
 # -- streams
@@ -245,20 +223,20 @@ def _streams(document: Document, value: Any) -> tuple[tuple[DataStream, ...], bo
             raise document.wrong(where, "a stream needs a name")
         for key in each:
             if key not in STREAM_KEYS:
-                raise document.wrong((*where, key), _unknown(key, STREAM_KEYS, "key"))
+                raise document.wrong((*where, key), unknown(key, STREAM_KEYS, "key"))
         ends = [_port(document, (*where, key), each[key]) if key in each else None for key in ("from", "to")]
         wired = wired or any(ends)
         order = each.get("order", "")
         if order not in ORDERS:
-            raise document.wrong((*where, "order"), _unknown(order, ORDERS[1:], "order"))
+            raise document.wrong((*where, "order"), unknown(order, ORDERS[1:], "order"))
         flags = {
-            key: _flag(document, (*where, key), each.get(key, key == "once"))
+            key: document.flag((*where, key), each.get(key, key == "once"))
             for key in ("rep", "once", "delayed")
         }
         seals = (_seal(document, (*where, "seal"), each["seal"]),) if "seal" in each else ()
         found.append(
             DataStream(
-                _name(document, (*where, "name"), each["name"]), ends[0], ends[1], seals, flags["rep"],
+                document.name((*where, "name"), each["name"]), ends[0], ends[1], seals, flags["rep"],
                 flags["once"], flags["delayed"], order, document.place(where),
             )
         )  # fmt: skip
@@ -268,11 +246,11 @@ def _streams(document: Document, value: Any) -> tuple[tuple[DataStream, ...], bo
 def _seal(document: Document, where: Where, value: Any) -> SealedOn:
     if isinstance(value, str) and (order := _ORDER.fullmatch(value)):
         return SealedOn(frozenset({order[1]}), ordered=True)
-    return SealedOn(_names(document, where, value))
+    return SealedOn(document.names(where, value))
 
 
 def _port(document: Document, where: Where, value: Any) -> Port:
-    component, dot, interface = _name(document, where, value).rpartition(".")
+    component, dot, interface = document.name(where, value).rpartition(".")
     if not dot or not component:
         raise document.wrong(where, "an end of a stream is written COMPONENT.INTERFACE")
     return component, interface
@@ -286,94 +264,5 @@ def _dependencies(document: Document, value: Any) -> Iterator[Determines]:
         match = _ARROW.fullmatch(each) if isinstance(each, str) and len(each) <= NAME_CHARS_MAX else None
         if match is None:
             raise document.wrong(where, 'a dependency is written "id -> campaign"')
-        left, right = (_names(document, where, side.split(",")) for side in (match[1], match[3]))
+        left, right = (document.names(where, side.split(",")) for side in (match[1], match[3]))
         yield Determines(left, right, match[2] == "<->", document.place(where))
-
-
-def _by_name(components: Sequence[Component], declared: Sequence[DataStream]) -> tuple[DataStream, ...]:
-    """Connect equal names of different components; declared streams annotate those of their name."""
-    outputs: dict[str, dict[Port, None]] = {}
-    inputs: dict[str, dict[Port, None]] = {}
-    for each in components:
-        for path in each.paths:
-            outputs.setdefault(path.target, {})[each.name, path.target] = None
-            inputs.setdefault(path.source, {})[each.name, path.source] = None
-    found: list[DataStream] = []
-    for name in dict.fromkeys([*inputs, *outputs]):
-        makers, readers = outputs.get(name, {}), inputs.get(name, {})
-        joined = [(one, other) for one in makers for other in readers if one[0] != other[0]]
-        sources = [each for each in readers if each not in {other for _, other in joined}]
-        ends = [each for each in makers if each not in {one for one, _ in joined}]
-        found += [DataStream(name, one, other) for one, other in joined]
-        found += [DataStream(name, None, each) for each in sources]
-        found += [DataStream(_apart(name, each, ends), each, None) for each in ends]
-    by_name = {each.name: each for each in declared}
-    names = {one.name for one in found}
-    for name, given in by_name.items():
-        if name not in names:
-            near = suggest(name, sorted(names))
-            raise DataError(f"no stream {name}{'; ' + near if near else ''}", where=str(given.at))
-    return tuple(
-        replace(by_name[each.name], producer=each.producer, consumer=each.consumer)
-        if each.name in by_name
-        else each
-        for each in found
-    )
-
-
-def _connected(components: Sequence[Component], declared: Sequence[DataStream]) -> tuple[DataStream, ...]:
-    """Add to the declared streams a source or an output for each interface that none of them has."""
-    found = list(declared)
-    inputs = {each.consumer for each in declared}
-    outputs = {each.producer for each in declared}
-    open_inputs: dict[Port, None] = {}
-    open_outputs: dict[Port, None] = {}
-    for each in components:
-        for path in each.paths:
-            if (each.name, path.source) not in inputs:
-                open_inputs[each.name, path.source] = None
-            if (each.name, path.target) not in outputs:
-                open_outputs[each.name, path.target] = None
-    found += [DataStream(port[1], None, port) for port in open_inputs]
-    names = {each.name for each in declared if each.consumer is None}
-    for port in open_outputs:
-        name = port[1] if port[1] not in names else ".".join(port)
-        found.append(DataStream(_apart(name, port, list(open_outputs)), port, None))
-    return tuple(found)
-
-
-def _apart(name: str, port: Port, ports: Sequence[Port]) -> str:
-    """Return the name of an output; with its component if others have the same name."""
-    return name if sum(each[1] == port[1] for each in ports) == 1 else ".".join(port)
-
-
-# -- values
-
-
-def _name(document: Document, where: Where, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > NAME_CHARS_MAX:
-        raise document.wrong(where, f"a name is a text of 1 to {NAME_CHARS_MAX} characters")
-    if not value.isprintable():
-        raise document.wrong(where, f"control characters in the name {value!a}")
-    return value
-
-
-def _names(document: Document, where: Where, value: Any) -> frozenset[str]:
-    listed = value if isinstance(value, list) else [value]
-    if not listed:
-        raise document.wrong(where, "an empty list of columns")
-    return frozenset(_name(document, where, each).strip() for each in listed)
-
-
-def _flag(document: Document, where: Where, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise document.wrong(where, f"{where[-1]} is true or false")
-    return value
-
-
-def _unknown(value: Any, known: Sequence[str] | Mapping[str, Any], what: str) -> str:
-    near = suggest(value, known) if isinstance(value, str) and len(value) <= NAME_CHARS_MAX else ""
-    shown = ascii(value if isinstance(value, str | int | bool | None) else type(value).__name__)[
-        :NAME_CHARS_MAX
-    ]
-    return f"unknown {what} {shown}; {near or 'there are ' + ', '.join(known)}"

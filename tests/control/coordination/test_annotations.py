@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.coordination.annotations import Document, Where, joined, read_annotations
+from elfmesh.control.coordination.annotations import joined, read_annotations
+from elfmesh.control.coordination.document import Document
 from elfmesh.control.coordination.graph import Graph
 from elfmesh.errors import DataError
 
@@ -20,46 +21,6 @@ def graph(values: Any) -> Graph:
 
 def component(**path: Any) -> dict[str, Any]:
     return {"C": {"annotation": {"from": "a", "to": "b", "label": "CR", **path}}}
-
-
-def test_equal_names_of_different_components_are_connected() -> None:
-    splitter = {"Splitter": {"annotation": [{"from": "tweets", "to": "words", "label": "CR"}]}}
-    found = graph({**splitter, **COUNT})
-    assert [(each.name, each.producer, each.consumer) for each in found.streams] == [
-        ("tweets", None, ("Splitter", "tweets")),
-        ("words", ("Splitter", "words"), ("Count", "words")),
-        ("counts", ("Count", "counts"), None),
-    ]
-    assert found.notes == ("2 paths without lineage: columns of equal names are taken to be unchanged",)
-
-
-def test_declared_streams_replace_names() -> None:
-    streams = [
-        {
-            "name": "again",
-            "from": "C.b",
-            "to": "C.a",
-            "delayed": True,
-            "seal": ["k"],
-            "rep": True,
-            "order": "M2",
-        },
-        {"name": "in", "to": "C.a", "once": False, "seal": "order(ts)"},
-    ]
-    again, first = graph({**component(), "streams": streams}).streams
-    assert (again.delayed, again.replicated, again.order) == (True, True, "M2")
-    assert (first.producer, first.once, first.seals[0].ordered) == (None, False, True)
-
-
-def test_what_no_declared_stream_connects_is_a_source_or_an_output() -> None:
-    streams = [{"name": "in", "to": "C.a"}]
-    assert [each.name for each in graph({**component(), "streams": streams}).outputs] == ["b"]
-
-
-def test_outputs_of_one_name_have_the_name_of_their_component() -> None:
-    one = {"from": "a", "to": "out", "label": "CR"}
-    found = graph({"A": {"annotation": one}, "B": {"annotation": one}})
-    assert [each.name for each in found.outputs] == ["A.out", "B.out"]
 
 
 def test_variants_are_inside_a_component_or_behind_it() -> None:
@@ -126,10 +87,3 @@ def test_what_is_wrong_is_named_in_one_line(values: Any, message: str) -> None:
         graph(values)
     assert "f.yaml" in str(caught.value)
     assert "\n" not in caught.value.message
-
-
-def test_a_mistake_has_the_line_of_the_nearest_value_that_has_one() -> None:
-    lines: dict[Where, int] = {(): 1, ("C",): 2, ("C", "annotation"): 3}
-    with pytest.raises(DataError) as caught:
-        read_annotations(Document("f.yaml", component(label="XX"), lines))
-    assert caught.value.where == "f.yaml:3"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.control.coordination.analysis import analyse
-from elfmesh.control.coordination.annotations import Document, read_annotations
+from elfmesh.control.coordination.annotations import read_annotations
 from elfmesh.control.coordination.declared import read_programs
+from elfmesh.control.coordination.document import Document
 from elfmesh.control.coordination.findings import (
     CODES,
     RULES,
