@@ -21,12 +21,9 @@ is the caller.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -35,6 +32,7 @@ from elfmesh.api.authority.needs import routes
 from elfmesh.api.authority.web import AUDIT, RULES, Recorder, authorised, disbelieved, undistinguished
 from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web import coordination
+from elfmesh.api.web.middlewares import Handler, as_it_is_called, errors_answered, same_origin
 from elfmesh.api.web.page import routes as page
 from elfmesh.api.web.parameters import parameters
 from elfmesh.api.web.programs import ProgramHost, attach, insert, position, post
@@ -47,27 +45,18 @@ from elfmesh.api.web.tap import TapSource, tap
 from elfmesh.api.web.what_if import measured, what_if
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import (
-    BAD_REQUEST,
-    FAILED,
-    NOT_IMPLEMENTED,
-    UNAVAILABLE,
-    error_body,
-    error_of,
     seconds,
 )
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.requests.requests import LEAVE_WAIT_S
 from elfmesh.control.requests.verbs import VERBS, Scope, Verb
-from elfmesh.errors import ElfError, NotInstalled, QueryError, Unreachable, UsageError
+from elfmesh.errors import UsageError
 
-log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
 WAIT_GRACE_S = 25.0
 """How much longer than its own wait a request may take. The control machine answers within 10 s, or within 20
 s for `apply`."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Backend(Protocol):
@@ -107,9 +96,9 @@ def make_app(
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     request_limits = request_limits or RequestLimits()
     limits = (request_limits.until_gone, request_limits.middleware)
-    middlewares = [*limits, _errors, _local_only, known, request_limits.shares, authorised]
+    middlewares = [*limits, errors_answered, same_origin, known, request_limits.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
-    app.on_response_prepare.append(_as_it_is_called)
+    app.on_response_prepare.append(as_it_is_called)
     app[BACKEND], app[LOADED] = backend, loaded
     app[CHECKS] = asyncio.Semaphore(1)  # so that principals that may only read use at most one processor
     if audit is not None:
@@ -141,70 +130,6 @@ def make_app(
         app.router.add_post("/v1/programs/{namespace}/{name}/post", _program(post))
         app.router.add_get("/v1/programs/{namespace}/{name}/position", _program(position))
     return app
-
-
-async def _as_it_is_called(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-
-
-# -- middlewares ---------------------------------------------------------------------------------------
-
-
-@web.middleware
-async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        hint = (
-            "docs/operations/monitoring.md lists the routes, such as `GET /v1/health`."
-            if error.status == 404
-            else ""
-        )
-        return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
-    except QueryError as error:
-        return json_response(BAD_REQUEST, error_of(error))
-    except UsageError as error:
-        return json_response(BAD_REQUEST, error_of(error))
-    except Unreachable as error:
-        return json_response(UNAVAILABLE, error_of(error))
-    except NotInstalled as error:
-        return json_response(NOT_IMPLEMENTED, error_of(error))
-    except ElfError as error:
-        return json_response(FAILED, error_of(error))
-    except ConnectionError:
-        raise
-    except Exception:
-        log.exception("%s %s failed", request.method, request.path)
-        return json_response(
-            FAILED, error_body("this is a bug in elfmesh; the agent's log has the traceback")
-        )
-
-
-@web.middleware
-async def _local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
-        origin = request.headers.get("Origin")
-        foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
-    except ValueError:  # unbalanced brackets, which browsers do not send
-        host, foreign = "", True
-    # Over TLS the certificate of the agent proves the name, so a name that merely resolves here
-    # cannot connect.
-    if foreign or not (request.secure or _is_address(host)):
-        return json_response(403, error_body("requests of web pages are refused", where=request.path))
-    return await handler(request)
-
-
-def _is_address(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 # -- routes --------------------------------------------------------------------------------------------

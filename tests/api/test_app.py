@@ -63,26 +63,6 @@ async def test_every_route_asks_its_verb(
         assert (body["after"], body["wait"]) == (5, 3.0)
 
 
-async def test_errors_are_json_with_their_status(api: Api, backend: FakeBackend) -> None:
-    for path, status in (
-        ("/v1/jobs/no/job", 404),
-        ("/v1/nothing", 404),
-        ("/v1/jobs/shop/top/results?from=x", 400),
-        ("/v1/jobs/shop/top/results?wait=nan", 400),
-        ("/v1/jobs/shop/top/arrow?from=1", 400),
-        ("/v1/jobs/shop/top/arrow?from=1&to=2&types=mine", 400),
-        ("/v1/jobs/shop/top/schema", 409),
-    ):
-        answer = await api.get(path)
-        assert answer.status == status, path
-        body = await answer.json()
-        assert body["error"]
-        assert {"error", "code"} <= set(body)
-    backend.down = 1
-    answer = await api.get("/v1/jobs")
-    assert (answer.status, (await answer.json())["code"]) == (503, 69)
-
-
 async def test_bodies_are_bounded_and_must_be_json(api: Api) -> None:
     huge = await api.post("/v1/jobs", json={"text": "x" * BODY_BYTES_MAX})
     assert huge.status == 413
@@ -90,15 +70,6 @@ async def test_bodies_are_bounded_and_must_be_json(api: Api) -> None:
     for data, kind in ((b"{", "application/json"), (b"[]", "application/json"), (b"{}", "text/plain")):
         answer = await api.post("/v1/jobs", data=data, headers={"Content-Type": kind})
         assert answer.status == 400
-
-
-@pytest.mark.parametrize(
-    "headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Host": ""}]
-)
-async def test_web_pages_get_nothing(api: Api, backend: FakeBackend, headers: dict[str, str]) -> None:
-    answer = await api.post("/v1/jobs/shop/top/pause", headers=headers)
-    assert answer.status in (400, 403)
-    assert backend.asked == []
 
 
 def test_every_arrow_type_of_a_result_has_a_spark_name() -> None:
