@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.ingest.authority.audit import read_entries, verify
+from elfmesh.ingest.authority.audit_chain import read_entries, verify
 from tests.e2e.fleet import Agent, Fleet
 from tests.e2e.programs.test_functions import run
 

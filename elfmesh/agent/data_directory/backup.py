@@ -28,8 +28,8 @@ import zstandard
 from elfmesh.control.jobs.pages import frames
 from elfmesh.control.jobs.row_pages import table_of
 from elfmesh.errors import DataError, ProtocolError, StorageError
-from elfmesh.ingest.authority.audit import HEAD as AUDIT_HEAD
-from elfmesh.ingest.authority.audit import NAME as AUDIT_LOG
+from elfmesh.ingest.authority.audit_chain import HEAD as AUDIT_HEAD
+from elfmesh.ingest.authority.audit_chain import NAME as AUDIT_LOG
 from elfmesh.ingest.authority.signatures import FILE as SERIALS
 from elfmesh.storage import framescan
 from elfmesh.storage.deadletters import DIRECTORY as LETTERS

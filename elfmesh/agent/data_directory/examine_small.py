@@ -11,7 +11,7 @@ from elfmesh.agent.archive.archive import STATE, decode_state, newest_file
 from elfmesh.agent.data_directory.repair import Finding, Repair, aside, aside_with
 from elfmesh.agent.sinks.base import Position
 from elfmesh.errors import DataError, ProtocolError, StorageError
-from elfmesh.ingest.authority import audit, signatures
+from elfmesh.ingest.authority import audit, audit_chain, signatures
 from elfmesh.ingest.inputs.kafka_place import PLACE, decode_place
 from elfmesh.ingest.inputs.spool import FILE_NAME as SPOOL
 from elfmesh.ingest.inputs.spool import whole_lines_of
@@ -101,17 +101,17 @@ def _problem(path: Path, read: Callable[[bytes], object]) -> str | None:
 
 
 def audit_log(root: Path) -> Iterator[Finding]:
-    path, head = root / audit.NAME, root / audit.HEAD
+    path, head = root / audit_chain.NAME, root / audit_chain.HEAD
     if not path.exists() and not head.exists():
         return
     storage = MemoryStorage()
-    for each in (head, *(audit.files_of(root) if path.exists() else ())):
+    for each in (head, *(audit_chain.files_of(root) if path.exists() else ())):
         if each.exists():
             storage.write(each.name, each.read_bytes())
     try:
         audit.AuditLog(storage, lambda: 0).close()
     except StorageError as error:
-        if error.where == audit.HEAD:
+        if error.where == audit_chain.HEAD:
             yield Finding(
                 head,
                 0,
@@ -123,9 +123,9 @@ def audit_log(root: Path) -> Iterator[Finding]:
             what = "a new log starts; the old one is kept as evidence"
             yield Finding(path, 0, error.message, "does not start", aside_with(path, (head,), what))
         return
-    files = [(each, storage.read(each.name) or b"") for each in audit.files_of(root)]
+    files = [(each, storage.read(each.name) or b"") for each in audit_chain.files_of(root)]
     try:
-        audit.check_chain(files)
+        audit_chain.check_chain(files)
     except DataError as error:
         file, _, number = error.where.rpartition(":")
         what = f"line {number} {error.message}"

@@ -9,7 +9,7 @@ import click
 
 from elfmesh.cli.common import output_option, print_rows, say
 from elfmesh.errors import DataError, RuntimeFailure
-from elfmesh.ingest.authority.audit import AuditEntry, files_of, read_entries, verify
+from elfmesh.ingest.authority.audit_chain import AuditEntry, files_of, read_entries, verify
 
 COLUMNS = ("seq", "time", "who", "source", "what", "allowed", "job", "version", "digest", "why")
 

@@ -9,29 +9,34 @@ who can write one file can write both, so store the newest hash elsewhere (`elf 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from elfmesh.api.identity.principal import Principal
-from elfmesh.errors import DataError, ProtocolError, StorageError
+from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.ingest.authority.audit_chain import (
+    HEAD,
+    JSON,
+    NAME,
+    AuditEntry,
+    AuditHead,
+    decode_head,
+    number_of,
+)
 from elfmesh.ingest.authority.settings import AuditConfig
 from elfmesh.ingest.host import Executor
 from elfmesh.storage.storage import Storage
-from elfmesh.sums import json_checked, json_with_sum
+from elfmesh.sums import json_with_sum
 from elfmesh.text import printable
 from elfmesh.wire import UNREADABLE
 
 log = logging.getLogger("elf.agent")
-NAME, HEAD = "audit.log", "audit.head"
-GENESIS = "0" * 64
 AWAY = f"Look at it, then move {NAME} and {HEAD} away."
 HEAD_S = 0.5
 """Maximum delay of `audit.head`, because replacing a file costs three syncs and no action should wait for
@@ -45,52 +50,6 @@ REFUSED_DAYS = 30
 """Number of days of nothing but refusals that fill the files. On each day, refusals beyond this share are
 only counted, so that callers without rights cannot displace older entries."""
 _DAY = 24 * 60
-
-_JSON = msgspec.json.Encoder(order="deterministic")
-
-
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Line of the audit log.
-
-    Attributes:
-        seq: 1, 2, ... without a gap.
-        at: microseconds since the epoch, by this host's clock.
-        who: the caller's name, verified or not; see `source`.
-        source: how the caller was authenticated: certificate, token, loopback, unix socket, overlay.
-        job: "namespace/name", if the action is about a job.
-        digest: SHA-256 of the job's text.
-        why: reason of a refusal.
-        count: number of actions in this line.
-        before: hash of the line before.
-        hash: hash of this line without this field.
-    """
-
-    seq: int
-    at: int
-    who: str
-    source: str
-    what: str
-    allowed: bool
-    job: str = ""
-    version: int = 0
-    digest: str = ""
-    why: str = ""
-    count: int = 1
-    before: str = GENESIS
-    hash: str = ""
-
-    def hashed(self) -> AuditEntry:
-        plain = _JSON.encode(msgspec.structs.replace(self, hash=""))
-        return msgspec.structs.replace(self, hash=hashlib.sha256(plain).hexdigest())
-
-
-class _Head(msgspec.Struct, frozen=True):
-    seq: int = 0
-    hash: str = GENESIS
-
-
-def _decode_head(raw: bytes) -> _Head:
-    return msgspec.json.decode(json_checked(raw), type=_Head)
 
 
 class AuditLog:
@@ -201,10 +160,10 @@ class AuditLog:
             self._rotate()
         head = self._head
         entry = AuditEntry(seq=head.seq + 1, at=self._wall_us(), before=head.hash, **fields).hashed()
-        line = _JSON.encode(entry) + b"\n"
+        line = JSON.encode(entry) + b"\n"
         self._file.append(line)
         self._file.sync()
-        self._head = _Head(entry.seq, entry.hash)
+        self._head = AuditHead(entry.seq, entry.hash)
         if self._head_s <= 0.0:
             self._keep()
         elif self._follower is None:
@@ -217,20 +176,20 @@ class AuditLog:
         A crash in between leaves a copy, which the next start deletes.
         """
         data = self._file.read()
-        numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
+        numbers = sorted(number_of(name) for name in self._storage.names(f"{NAME}."))
         self._storage.write(f"{NAME}.{(numbers[-1] if numbers else 0) + 1}", data)
         self._file.cut(0)
         self._file.sync()
         for number in numbers[: max(0, len(numbers) + 2 - self._files)]:
             self._storage.delete(f"{NAME}.{number}")
 
-    def _recovered(self) -> _Head:
+    def _recovered(self) -> AuditHead:
         """Return the end of the chain. An incomplete last line is removed; its action has not happened."""
         where = self._storage.where(NAME)
         data = self._file.read()
         whole = data.rfind(b"\n") + 1
         lines = data[:whole].splitlines()
-        numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
+        numbers = sorted(number_of(name) for name in self._storage.names(f"{NAME}."))
         over = (self._storage.read(f"{NAME}.{numbers[-1]}") or b"") if numbers else b""
         if numbers and not lines:
             lines = over.splitlines()
@@ -242,12 +201,12 @@ class AuditLog:
             raise StorageError("is damaged: its last line has a different hash", where=where, hint=AWAY)
         raw = self._storage.read(HEAD)
         try:
-            kept = _Head() if raw is None else _decode_head(raw)
+            kept = AuditHead() if raw is None else decode_head(raw)
         except (*UNREADABLE, ProtocolError) as error:
             raise StorageError(
                 f"is damaged: {error}", where=self._storage.where(HEAD), hint="Look at it, then move it away."
             ) from None
-        found = _Head() if last is None else _Head(last.seq, last.hash)
+        found = AuditHead() if last is None else AuditHead(last.seq, last.hash)
         if found.seq < kept.seq:
             raise StorageError(
                 f"has {found.seq} lines, and had {kept.seq}",
@@ -296,73 +255,3 @@ def open_audit(config: AuditConfig, storage: Storage, wall_us: Callable[[], int]
 
 def _cut(text: str) -> str:
     return printable(text)[:TEXT_MAX]
-
-
-def _number(name: str) -> int:
-    tail = name.rpartition(".")[2]
-    return int(tail) if tail.isdecimal() else 0
-
-
-def files_of(place: Path) -> list[Path]:
-    """Return the files of a log, oldest first, for a data directory or a single file."""
-    if place.is_dir():
-        older = [path for path in place.glob(f"{NAME}.*") if path.suffix[1:].isdecimal()]
-        found = sorted(older, key=lambda path: _number(path.name))
-        found += [place / NAME] if (place / NAME).exists() else []
-    else:
-        found = [place] if place.exists() else []
-    if not found:
-        raise DataError("there is no audit log", where=str(place), hint="Name a file or a data directory.")
-    return found
-
-
-def read_entries(path: Path) -> Iterator[tuple[int, AuditEntry]]:
-    """Yield the lines of a file with their numbers. Raises DataError for an invalid or changed line."""
-    yield from _entries(path, path.read_bytes())
-
-
-def _entries(path: Path, data: bytes) -> Iterator[tuple[int, AuditEntry]]:
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            entry = msgspec.json.decode(line, type=AuditEntry)
-        except UNREADABLE as error:
-            raise DataError(f"is not a line of an audit log: {error}", where=f"{path}:{number}") from None
-        if entry.hashed().hash != entry.hash or _JSON.encode(entry) != line:
-            raise DataError("was changed: its hash differs", where=f"{path}:{number}")
-        yield number, entry
-
-
-def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, AuditEntry | None]:
-    """Check the chain of files, oldest first.
-
-    Returns the first number and the last line. Raises DataError.
-    """
-    first, last = 0, None
-    for path, data in files:
-        for number, entry in _entries(path, data):
-            where = f"{path}:{number}"
-            if last is None:
-                first = entry.seq
-                if entry.seq == 1 and entry.before != GENESIS:
-                    raise DataError("is not the first line", where=where)
-            elif (entry.seq, entry.before) != (last.seq + 1, last.hash):
-                raise DataError(f"does not follow line {last.seq}: lines were removed or moved", where=where)
-            last = entry
-    return first, last
-
-
-def verify(place: Path) -> tuple[int, int, str]:
-    """Check the chain of a log. Returns the first and last number and the newest hash. Raises DataError."""
-    paths = files_of(place)
-    first, last = check_chain((path, path.read_bytes()) for path in paths)
-    if last is None:
-        raise DataError("has no lines", where=str(place))
-    beside = (place if place.is_dir() else place.parent) / HEAD
-    if place.is_dir() and beside.exists():
-        try:
-            head = _decode_head(beside.read_bytes())
-        except (*UNREADABLE, ProtocolError) as error:
-            raise DataError(f"is damaged: {error}", where=str(beside)) from None
-        if head.seq > last.seq or (head.seq == last.seq and head.hash != last.hash):
-            raise DataError(f"its end is missing; it had {head.seq} lines", where=str(paths[-1]))
-    return first, last.seq, last.hash

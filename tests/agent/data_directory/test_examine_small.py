@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.data_directory.examine_small import audit_log, small_files
-from elfmesh.ingest.authority import audit, signatures
+from elfmesh.ingest.authority import audit, audit_chain, signatures
 from elfmesh.ingest.inputs.kafka_place import PLACE
 from elfmesh.storage import crashes
 from elfmesh.storage.storage import DiskStorage
@@ -48,7 +48,7 @@ def test_without_an_audit_log_nothing_is_wrong_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "agent"),
-    [(audit.HEAD, "does not start"), (audit.NAME, "does not start")],
+    [(audit_chain.HEAD, "does not start"), (audit_chain.NAME, "does not start")],
 )
 def test_a_damaged_audit_log_keeps_the_agent_from_starting(name: str, agent: str, tmp_path: Path) -> None:
     storage = DiskStorage(tmp_path)

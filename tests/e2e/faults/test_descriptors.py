@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from elfmesh.ingest.authority.audit import read_entries, verify
+from elfmesh.ingest.authority.audit_chain import read_entries, verify
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.patience import PATIENCE_S
 

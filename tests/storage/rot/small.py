@@ -18,7 +18,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import digest_of
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.archive_settings import ArchiveConfig
-from elfmesh.ingest.authority import audit, signatures
+from elfmesh.ingest.authority import audit, audit_chain, signatures
 from elfmesh.ingest.inputs.kafka_place import BatchPosition, encode_place, read_place
 from elfmesh.ingest.inputs.spool import FILE_NAME as SPOOL
 from elfmesh.ingest.inputs.spool import whole_lines_of
@@ -31,7 +31,7 @@ from elfmesh.sums import json_with_sum
 
 KAFKA = "spool/net/kafka.place"
 ARCHIVE = "archive/log/host=web1/_state.json"
-FUNCTIONS, DEATHS, AUDIT, HEAD = "functions", "deaths.json", audit.NAME, audit.HEAD
+FUNCTIONS, DEATHS, AUDIT, HEAD = "functions", "deaths.json", audit_chain.NAME, audit_chain.HEAD
 REFUSED = "sinks/hook/shop.top/a/3.json"
 ROWS = b"rows of a page"
 RESULTS = f"results/{'07' * 20}"
