@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from elfmesh.cli.entry import SECTIONS
+from elfmesh.cli.command_list import SECTIONS
 from elfmesh.cli.reference import CommandHelp, commands
 from elfmesh.version import VERSION
 
