@@ -113,13 +113,10 @@ class PartialCompute:
             table, contents, counts = self._derived(effect)
         else:
             table, contents, lacks_prefixes = self._with_prefixes(effect)
-        withdrawn: list[dict[str, Any]] = []
-        if effect.early:
-            withdrawn = withdrawn_rows(effect.early, table, read_plan(effect.manifest.text).stable)
         rows, pages = self._packed(effect, table, contents)
         about = (effect.job, effect.epoch, effect.interval, rows)
         return Finalised(
-            *about, rev=effect.rev, counts=counts, pages=pages, withdrawn=tuple(withdrawn),
+            *about, rev=effect.rev, counts=counts, pages=pages, withdrawn=_withdrawn(effect, table),
             accuracy=accuracy_of(effect, table), lacks_prefixes=lacks_prefixes,
         )  # fmt: skip
 
@@ -182,6 +179,7 @@ class PartialCompute:
         return Finalised(
             effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
             open=left, due_us=step.open.due_us, completeness=step.completeness, pages=pages, late=step.late,
+            withdrawn=_withdrawn(effect, table),
         )  # fmt: skip
 
     def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:
@@ -209,6 +207,13 @@ class PartialCompute:
             if len(self._queries) > QUERIES_MAX:
                 self._queries.popitem(last=False)
             return query
+
+
+def _withdrawn(effect: Finalise, table: pa.Table) -> tuple[dict[str, Any], ...]:
+    """Return the early rows of an interval that are not among its rows."""
+    if not effect.early:
+        return ()
+    return tuple(withdrawn_rows(effect.early, table, read_plan(effect.manifest.text).stable))
 
 
 def accuracy_of(effect: Finalise, table: pa.Table) -> tuple[float, float, float | None] | None:

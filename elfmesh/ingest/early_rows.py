@@ -29,6 +29,7 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import table_to_ipc
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
 from elfmesh.errors import ElfError
+from elfmesh.ingest.early_partitions import SealedPartitions
 from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import early_having
 from elfmesh.ql.plan.early import early_parts
@@ -66,13 +67,20 @@ class _Window:
 
 
 class _Job:
-    """Windows of one job in one epoch, by interval and part."""
+    """Windows of one version of a job in one epoch, by interval and part."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.statement = ql.parse(manifest.text)
         self.parts = early_parts(self.statement)
         self.conditions = [EarlyCondition(part, early_having(part)) for part in self.parts]
         self.windows: dict[tuple[int, int], _Window] = {}
+        self.partitions = None if self.statement.plan.seal is None else SealedPartitions(self.statement)
+
+    @property
+    def groups(self) -> int:
+        if self.partitions is not None:
+            return self.partitions.groups
+        return sum(each.groups for each in self.windows.values())
 
 
 class EarlyTables:
@@ -81,7 +89,7 @@ class EarlyTables:
     def __init__(self, groups_max: int = GROUPS_MAX) -> None:
         self._groups_max = groups_max
         self._lock = threading.Lock()
-        self._jobs: OrderedDict[tuple[bytes, int], _Job] = OrderedDict()
+        self._jobs: OrderedDict[tuple[bytes, int, int], _Job] = OrderedDict()
 
     def merged(self, effect: MergeEarly) -> EarlyMerged:
         """Return the rows that a message completes. States that do not fit are refused, not raised."""
@@ -92,7 +100,7 @@ class EarlyTables:
                 return EarlyMerged(effect.job, effect.epoch, effect.interval, error=str(error))
 
     def _merged(self, effect: MergeEarly) -> EarlyMerged:
-        key = effect.job, effect.epoch
+        key = effect.job, effect.epoch, effect.manifest.version
         job = self._jobs.pop(key, None) or _Job(effect.manifest)
         self._jobs[key] = job
         for old in [each for each in self._jobs if each[0] == effect.job and each[1] < effect.epoch]:
@@ -102,11 +110,13 @@ class EarlyTables:
         for place in [place for place in job.windows if place[0] < effect.below]:
             del job.windows[place]
         about = effect.job, effect.epoch, effect.interval
+        if job.partitions is not None:
+            return self._ended(effect, job, job.partitions)
         found = _of_payload(job, effect.payload)
         if found is None:
             return EarlyMerged(*about, error="the states are not those of this job")
         part, new = found
-        if sum(each.groups for each in job.windows.values()) + new[MAIN].count > self._groups_max:
+        if job.groups + new[MAIN].count > self._groups_max:
             return EarlyMerged(*about, skipped=new[MAIN].count)
         window = job.windows.setdefault((effect.interval, part), _Window())
         known = window.members.get(effect.member)
@@ -116,10 +126,30 @@ class EarlyTables:
             return EarlyMerged(*about)
         return EarlyMerged(*about, table_to_ipc(rows), rows.num_rows, members)
 
+    def _ended(self, effect: MergeEarly, job: _Job, partitions: SealedPartitions) -> EarlyMerged:
+        """Return the rows of the partitions of SEALED that a message, or a closed interval, completes."""
+        about = effect.job, effect.epoch, effect.interval
+        partitions.drop_below(effect.below)
+        tables = _decoded(effect.payload) if effect.payload else {}
+        if effect.payload and not partitions.fits(tables):
+            return EarlyMerged(*about, error="the states are not those of this job")
+        count = sum(rows.count for rows in tables.values())
+        if job.groups + count > self._groups_max:
+            return EarlyMerged(*about, skipped=count)
+        made = [
+            EarlyMerged(*about[:2], each.interval, table_to_ipc(each.rows), each.rows.num_rows, each.members)
+            for each in partitions.take(effect, tables)
+        ]
+        return EarlyMerged(*about, others=tuple(made))
+
+
+def _decoded(payload: bytes) -> Tables:
+    return {name: from_table(table) for name, table in decode_partial(payload).items()}
+
 
 def _of_payload(job: _Job, payload: bytes) -> tuple[int, Tables] | None:
     """Return the number of the part and the tables of a message; None if no part has these tables."""
-    tables = {name: from_table(table) for name, table in decode_partial(payload).items()}
+    tables = _decoded(payload)
     if len(job.parts) == 1:
         fitting = _fitting(job.parts[0], tables)
         return None if fitting is None else (0, fitting)

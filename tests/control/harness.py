@@ -320,15 +320,12 @@ class World:
                 if self.poison and effect.parts:
                     done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
                 self.post(HOP_S, agent, paged(done, self.page_bytes))
+            case ctl.MergeEarly():
+                self.post(HOP_S, agent, agent.root.merged_early(effect))
             case ctl.Recompute():
                 self.post(HOP_S, agent, recompute(agent, effect))
             case ctl.Append():
-                incarnation, records = agent.results.get(effect.job, (effect.incarnation, []))
-                if incarnation != effect.incarnation:
-                    records = []
-                assert not records or records[-1][0].index < effect.record.index, "out of order"
-                records = [*records, (effect.record, effect.rows)]
-                agent.results[effect.job] = (effect.incarnation, records)
+                agent.append(effect)
             case ctl.MendLog() | ctl.KeepPage():
                 agent.mend(effect) if isinstance(effect, ctl.MendLog) else agent.keep_page(effect)
             case ctl.DropLog():
@@ -344,7 +341,7 @@ class World:
             case ctl.Reply():
                 assert effect.token not in agent.replies, "a request is answered once"
                 agent.replies[effect.token] = effect
-            case ctl.CutPanes() | ov.Remember():
+            case ctl.CutPanes() | ctl.EarlyMembers() | ov.Remember():
                 pass  # the workers have no open panes, and all agents find each other here
             case _:
                 raise AssertionError(f"no host carries out {effect}")

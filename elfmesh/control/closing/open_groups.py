@@ -78,6 +78,13 @@ class OpenGroups:
         emptied = since_us is not None and self._start_us is not None and self._start_us < since_us
         return b"" if emptied else self._data
 
+    @property
+    def next_us(self) -> int | None:
+        """Return the earliest start of the interval that continues the open groups; None: there were none."""
+        if self._start_us is None:
+            return None
+        return self._start_us + 1
+
     def made(self, closing: Closing, event: Finalised) -> str:
         """Take the rows of an interval; skip it if they cannot be made. Returns the error or ""."""
         error, size = event.error, len(event.rows) + len(event.open)

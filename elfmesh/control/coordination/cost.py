@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEAL_INTERVAL, SEAL_KEY, SEQUENCED, ORDERED = "seal on interval", "seal on key", "sequenced", "ordered"
+EARLY = "early"
+"""Rows of open intervals, which a job with EARLY emits beside its final rows. It is no repair."""
 
 WEIGHTS = {SEAL_INTERVAL: 1, SEAL_KEY: 2, SEQUENCED: 8, ORDERED: 16}
 """Order of preference. A seal waits for the producers of its partition only; an order fixed beforehand
@@ -21,12 +23,14 @@ WAITS_FOR = {
     SEAL_KEY: "the producers of that key",
     SEQUENCED: "every member",
     ORDERED: "a majority of 3 voters",
+    EARLY: "nothing",
 }
 FORMULAS = {
     SEAL_INTERVAL: "LATENESS + barrier",
     SEAL_KEY: "last seal + EVERY + barrier",
     SEQUENCED: "EVERY + barrier",
     ORDERED: "hop + round trip + sync",
+    EARLY: "period + hop",
 }
 
 
@@ -38,6 +42,7 @@ class Circumstances:
     barrier_s: float = 0.040
     every_s: float = 1.0
     sequence_every_s: float = 0.1
+    early_s: float = 0.25
     hop_s: float = 0.001
     sync_s: float = 0.005
     assumed: bool = True
@@ -49,6 +54,8 @@ def expected_s(strategy: str, at: Circumstances) -> float:
         return at.lateness_s + at.barrier_s
     if strategy == SEAL_KEY:
         return at.every_s + at.barrier_s
+    if strategy == EARLY:
+        return at.early_s + at.hop_s
     if strategy == SEQUENCED:
         return at.sequence_every_s + at.barrier_s
     return 3 * at.hop_s + at.sync_s

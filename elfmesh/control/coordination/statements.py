@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from elfmesh.control.coordination.cost import (
+    EARLY,
     FORMULAS,
     ORDERED,
+    SEAL_KEY,
     SEQUENCED,
     WAITS_FOR,
     Circumstances,
@@ -195,14 +197,14 @@ class _JobComponents:
         found = dict[str, Port]()
         kinds = [("final", "seal", (seal,)), ("tentative", "deadline", ())]
         if job is not None and job.early_us is not None:
-            kinds.append(("early", "batch", ()))
+            kinds.append(("early", "batch", ()) if ends is None else ("early", "seals", (seal,)))
         for kind, tick, seals in kinds:
             state = f"{name} {kind}"
             read = AnnotatedPath(
                 tick, kind, _annotation(steps or [gated((), "", NOWHERE)]),
                 why="; ".join(step.why for step in steps), at=self._at(steps), remedy=_remedy(steps),
             )  # fmt: skip
-            if kind == "early":
+            if kind == "early" and ends is None:
                 why_early = "a row is emitted once no further record can remove it"
                 read = AnnotatedPath(tick, kind, annotated("CR"), None, why=why_early, at=self.begin)
             write = AnnotatedPath(
@@ -225,12 +227,21 @@ class _JobComponents:
         for kind in kinds:
             for number, ports in enumerate(rows):
                 source = f"{kind} {number + 1}"
-                paths.append(AnnotatedPath(source, kind, _annotation(steps), why=why, at=self._at(steps)))
+                reason = self._early_cost() if kind == "early" and not steps else why
+                paths.append(AnnotatedPath(source, kind, _annotation(steps), why=reason, at=self._at(steps)))
                 self.streams.append(DataStream(f"{name} {source}", ports[kind], (name, source)))
             label = self.name if kind == "final" else f"{self.name} {kind}"
             self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
         order = _ORDERS.get(job.delivery, "") if job is not None and job.delivery is not None else ""
         self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
+
+    def _early_cost(self) -> str:
+        """Return when a row is emitted early, and for what it waits."""
+        job, seal = self.statement.job, self.statement.plan.seal
+        assert job is not None
+        at = Circumstances(early_s=(job.early_us or 0) / 1e6)
+        waits = WAITS_FOR[EARLY if seal is None else SEAL_KEY]
+        return f"{EARLY}: {FORMULAS[EARLY]}, expected {expected_s(EARLY, at):g} s; waits for {waits}"
 
     def _has_tentative(self) -> bool:
         """Return whether the job publishes open intervals. A batch of an ORDERED topic is a record."""

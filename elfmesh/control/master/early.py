@@ -16,6 +16,7 @@ from typing import Protocol
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.early_lines import EarlyLines
 from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import ResultRecord
@@ -40,6 +41,7 @@ class EarlyTerm(Protocol):
     context: Context
     book: RosterBook
     closer: Closer
+    open_groups: OpenGroups
     collection: Collection
     plan: JobPlan
     epoch: int
@@ -79,10 +81,28 @@ class EarlyRows:
         if self._waiting >= WAITING_MAX or not self._lines.has_room:
             stats["control.early_dropped"] += 1
             return
+        self._merge(message.interval, sender.id, message.boot, message.seq, payload)
+
+    def _merge(self, interval: int, member: bytes, boot: int, number: int, payload: bytes) -> None:
+        term = self._term
         self._waiting += 1
-        manifest = stage_at(term.terms.stages, message.interval).manifest
-        about = (manifest.job_id, term.epoch, manifest, message.interval, sender.id, message.boot)
-        term.context.emit(MergeEarly(*about, message.seq, payload, term.closer.next))
+        manifest = stage_at(term.terms.stages, interval).manifest
+        about = (manifest.job_id, term.epoch, manifest, interval, member, boot, number, payload)
+        if not term.plan.spans:
+            term.context.emit(MergeEarly(*about, term.closer.next))
+            return
+        groups, below = term.open_groups, term.closer.closed
+        if groups.next_us is not None:  # an interval that is being closed is already in the open groups
+            below = max(below, term.plan.first_after(groups.next_us))
+        members = tuple((each, term.book.ids(term.book.required(each))) for each in sorted(self._windows))
+        term.context.emit(MergeEarly(*about, below, groups.before(interval) or b"", members))
+
+    def groups_changed(self) -> None:
+        """Examine the partitions again, because an interval has left other groups open."""
+        term = self._term
+        wanted = [each for each in self._windows if each >= term.closer.next]
+        if term.plan.spans and wanted and self._waiting < WAITING_MAX and self._lines.has_room:
+            self._merge(max(wanted), b"", 0, 0, b"")
 
     def _counts(self, message: Early) -> bool:
         """Return whether states may be in the final record of their interval, and have room."""
@@ -107,9 +127,13 @@ class EarlyRows:
             self._term.context.stats["control.early_skipped"] += groups
 
     def merged(self, event: EarlyMerged) -> None:
-        """Make a line of the rows that a member's states have completed."""
-        term = self._term
+        """Make lines of the rows that a member's states have completed."""
         self._waiting -= 1
+        for each in (event, *event.others):
+            self._add(each)
+
+    def _add(self, event: EarlyMerged) -> None:
+        term = self._term
         self._skip(event.skipped)
         if event.error:
             term.context.stats["control.malformed"] += 1

@@ -101,6 +101,7 @@ class MasterTerm:
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)
         self.bounded = BoundedJob(self)
+        self.open_groups = closing.open_groups
         self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
         self.result_service = ResultService(
@@ -204,8 +205,12 @@ class MasterTerm:
         """A thread has made rows: those of an interval, of a recomputed one, or early ones."""
         if isinstance(event, EarlyMerged):
             self.early.merged(event)
+        elif event.rev == REV:
+            self.verifier.finalised(event)
         else:
-            (self.verifier if event.rev == REV else self.closer).finalised(event)
+            self.closer.finalised(event)
+            if event.open:
+                self.early.groups_changed()
 
     # -- upkeep ----------------------------------------------------------------------------------------
 

@@ -41,7 +41,10 @@ class MergeEarly(Effect):
         boot: boot of the member.
         number: number of its message; of two states of a group, the one with the greater (boot, number)
             counts.
+        payload: b"": the open groups have changed, and the member has sent nothing.
         below: states of earlier intervals are dropped.
+        open: groups that are open before `below`, if groups of the query span intervals.
+        members: (interval, ids of the members that it expects), if groups of the query span intervals.
     """
 
     job: bytes
@@ -53,6 +56,8 @@ class MergeEarly(Effect):
     number: int
     payload: bytes
     below: int
+    open: bytes = b""
+    members: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class EarlyMerged(Event):
         members: ids of the members whose states the rows contain.
         skipped: groups that had no room at the master.
         error: why the states could not be merged.
+        others: the rows of further intervals, in which other partitions end.
     """
 
     job: bytes
@@ -75,3 +81,4 @@ class EarlyMerged(Event):
     members: tuple[bytes, ...] = ()
     skipped: int = 0
     error: str = ""
+    others: tuple[EarlyMerged, ...] = ()

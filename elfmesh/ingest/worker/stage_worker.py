@@ -19,6 +19,7 @@ from elfmesh.ingest.sources import Block
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.cutting import PaneTail, whole_panes
 from elfmesh.ingest.worker.early import EarlyStates, EarlyWindows
+from elfmesh.ingest.worker.early_partitions import SealedWindows
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ingest.worker.late import LateRecords
 from elfmesh.ingest.worker.worker import JobWorker
@@ -59,8 +60,10 @@ class StageWorker(JobWorker):
         self.evaluated, self._since_us, self._seed = stage.evaluated, stage.manifest.since_us, around.seed
         self._until_us = self.times.watermark.until_us = stage.manifest.until_us
         self._heir, self._first = heir, first
-        has_early = self.statement.job is not None and self.statement.job.early_us is not None
-        self.early = EarlyWindows(self.statement, around.seed) if has_early else None
+        self.early: EarlyWindows | SealedWindows | None = None
+        if self.statement.job is not None and self.statement.job.early_us is not None:
+            kind = EarlyWindows if self.statement.plan.seal is None else SealedWindows
+            self.early = kind(self.statement, around.seed)
         self.tail: PaneTail | None = None
         self._job_start, self._alike_from = start_index, alike_from
         if not heir:

@@ -13,7 +13,8 @@ Paper: Blazes III (sealing); the numbers of producers and of records are additio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.partial.contents import FinishedBlocks, RowsContent
 from elfmesh.cbt.rows import Layout, Rows, combine
 from elfmesh.ql.engine.open_groups import (
     NEVER_US,
@@ -37,7 +39,6 @@ from elfmesh.ql.engine.open_groups import (
     state_of,
     together,
 )
-from elfmesh.ql.expressions.nodes import SealClause
 from elfmesh.ql.plan.statement import (
     ALL,
     LAST_TIME,
@@ -67,9 +68,9 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     fresh, late = _without_late(keys, width, pane.rows(SEALED), _remembered(open_.ended, pane.start_us))
     shares: list[tuple[float, Tables]] = []
     for share, tables in open_.shares.items():
-        known = _partitions(width, tables)
-        mine = _split(keys, width, fresh, known, inside=True)
-        fresh = _split(keys, width, fresh, known, inside=False)
+        known = partitions_of(width, tables)
+        mine = rows_of_partitions(keys, width, fresh, known, inside=True)
+        fresh = rows_of_partitions(keys, width, fresh, known, inside=False)
         shares.append((min(share, pane.completeness), merged([tables, mine])))
     shares.append((pane.completeness, fresh))
     done: list[Tables] = []
@@ -79,19 +80,79 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     for share, tables in shares:
         if not tables:
             continue
-        parts = _Partitions(seal, tables, width)
+        parts = _Partitions(statement, tables)
         ends = parts.ended(pane)
         if ends.any():
             ended = parts.keys.take(np.flatnonzero(ends))
             completeness = min(completeness, share, float(parts.ratios(pane)[ends].min()))
-            done.append(_without_seals(_split(keys, width, tables, ended, inside=True)))
+            done.append(_without_seals(rows_of_partitions(keys, width, tables, ended, inside=True)))
             gone.append(_until(ended, pane.end_us + seal.after_us))
         if not ends.all():
             going_on = parts.keys.take(np.flatnonzero(~ends))
             due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
-            left.append((share, _split(keys, width, tables, going_on, inside=True)))
+            left.append((share, rows_of_partitions(keys, width, tables, going_on, inside=True)))
     opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
     return GroupStep(finish_blocks(merged([tables for tables in done if tables])), completeness, opened, late)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedEarly:
+    """Partitions that end in an interval which is still open: their tables, and the keys of each."""
+
+    pane: ClosedPane
+    ended: Mapping[str, FinishedBlocks]
+    keys: Rows
+
+
+def ended_early(
+    statement: Statement, open_: Open, panes: Sequence[tuple[ClosedPane, Tables]], wanted: Rows
+) -> Iterator[EndedEarly]:
+    """Yield partitions that have all their seals, and all the records that their producers have stated.
+
+    The records of `panes` are some of those that the intervals will contain. As many records as stated are
+    therefore all of them, and further ones would contradict a producer. A partition waits for its final
+    record if it may have lost records.
+
+    Args:
+        statement: a job with SEALED, EARLY and RECORDS.
+        open_: the partitions that are open before these intervals.
+        panes: ascending intervals with some of their records and seals; each without its tables.
+        wanted: keys of the partitions to examine.
+    """
+    seal, keys = statement.plan.seal, statement.tables[0].keys
+    assert seal is not None
+    width = len(seal.keys)
+    lossy = [partitions_of(width, tables) for share, tables in open_.shares.items() if share < 1.0]
+    wanted = _without(keys, width, wanted, lossy)
+    known = merged([open_.shares.get(1.0, {}), *(tables for _, tables in panes)])
+    mine = rows_of_partitions(keys, width, known, wanted, inside=True)
+    if not mine or SEALS not in mine:
+        return
+    parts, last = _Partitions(statement, mine), panes[-1][0]
+    wanted = parts.keys.take(np.flatnonzero(parts.sealed(last) & (parts.ratios(last) == 1.0)))
+    before = rows_of_partitions(keys, width, open_.shares.get(1.0, {}), wanted, inside=True)
+    state = replace(open_, shares={1.0: before} if before else {})
+    for pane, tables in panes:
+        if state.due_us <= pane.start_us:  # an interval between the panes ends what AFTER has passed
+            idle = replace(pane, start_us=2 * pane.start_us - pane.end_us, end_us=pane.start_us)
+            state = step(statement, state, idle).open
+        inside = rows_of_partitions(keys, width, tables, wanted, inside=True)
+        there = merged([*state.shares.values(), inside])
+        made = step(
+            statement, state, replace(pane, tables={name: RowsContent(rows) for name, rows in inside.items()})
+        )
+        state = made.open
+        if made.ended and made.completeness == 1.0 and MAIN in there:
+            stay = [partitions_of(width, each) for each in state.shares.values()]
+            yield EndedEarly(pane, made.ended, _without(keys, width, partitions_of(width, there), stay))
+
+
+def _without(keys: tuple[str, ...], width: int, partitions: Rows, others: Sequence[Rows]) -> Rows:
+    """Return the partitions that are not among others."""
+    inside = np.zeros(partitions.count, np.bool_)
+    for each in others:
+        inside |= owners(keys[:width], each, partitions) >= 0
+    return partitions.take(np.flatnonzero(~inside)) if inside.any() else partitions
 
 
 class _Partitions:
@@ -102,9 +163,12 @@ class _Partitions:
         last: times of the last record or punctuation.
     """
 
-    def __init__(self, seal: SealClause, tables: Tables, width: int) -> None:
+    def __init__(self, statement: Statement, tables: Tables) -> None:
+        seal, job = statement.plan.seal, statement.job
+        assert seal is not None
         self.seal, self.tables = seal, tables
-        self.keys = _partitions(width, tables)
+        self.early = job is not None and job.early_us is not None
+        self.keys = partitions_of(len(seal.keys), tables)
         self.last = np.full(self.keys.count, -NEVER_US, np.int64)
         self._of: Mapping[str, Ints] = {
             name: owners(self.keys.layout.keys, self.keys, rows)
@@ -126,9 +190,13 @@ class _Partitions:
         return (needed > 0) & (self._sealers(pane) >= needed)
 
     def ratios(self, pane: ClosedPane) -> npt.NDArray[np.float64]:
-        """Return how complete each partition is by what its producers have stated."""
+        """Return how complete each partition is by what its producers have stated.
+
+        With EARLY, a producer beyond their number makes it incomplete: it may have had its rows before.
+        """
         needed, sealers = self._needed(pane), self._sealers(pane)
-        found = np.where(self.sealed(pane), 1.0, sealers / np.maximum(needed, 1))
+        most = np.maximum(sealers if self.early else 1, 1)
+        found = np.where(self.sealed(pane), np.minimum(needed / most, 1.0), sealers / np.maximum(needed, 1))
         found[(needed == 0) & ~self.sealed(pane)] = 0.0
         if self.seal.records is None:
             return found
@@ -168,8 +236,8 @@ class _Partitions:
         return np.bincount(of, minlength=self.keys.count).astype(np.int64)
 
 
-def _partitions(width: int, tables: Tables) -> Rows:
-    """Return the keys of the partitions that have records or seals, each once."""
+def partitions_of(width: int, tables: Tables) -> Rows:
+    """Return the keys of the partitions that have records or seals, each once. `width`: number of keys."""
     found = []
     for name in (MAIN, SEALS):
         if name in tables:
@@ -179,7 +247,9 @@ def _partitions(width: int, tables: Tables) -> Rows:
     return combine(found)
 
 
-def _split(keys: tuple[str, ...], width: int, tables: Tables, partitions: Rows, *, inside: bool) -> Tables:
+def rows_of_partitions(
+    keys: tuple[str, ...], width: int, tables: Tables, partitions: Rows, *, inside: bool
+) -> Tables:
     """Return the rows of these partitions, or of all others."""
     found: Tables = {}
     if MAIN in tables:
@@ -200,9 +270,9 @@ def _without_late(keys: tuple[str, ...], width: int, fresh: Tables, ended: Rows 
     """Return the rows of partitions that have not ended, and the number of records of the others."""
     if ended is None:
         return fresh, 0
-    late = _split(keys, width, fresh, ended, inside=True)
+    late = rows_of_partitions(keys, width, fresh, ended, inside=True)
     records = int(integers(late[MAIN], RECORDS_COUNT).sum()) if MAIN in late else 0
-    return _split(keys, width, fresh, ended, inside=False), records
+    return rows_of_partitions(keys, width, fresh, ended, inside=False), records
 
 
 def _until(partitions: Rows, until_us: int) -> Rows:

@@ -32,6 +32,7 @@ class EarlyRefused(QueryError):
 
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _WRITE = "Write rising conditions: count(*) >= 100, max(x) > 5, min(x) <= 1, joined by AND or OR."
+_SHAPED = ("kll", "kllmerge", "frequent", "top")
 _KINDS = {
     "sum": ("sum(x) falls if x is negative", "Write sum(abs(x)), sum(length(x)) or count_if(condition)."),
     "first": ("the first value may be replaced", _WRITE),
@@ -72,8 +73,45 @@ def check_early(statement: Statement, tokens: Sequence[Token], at: int) -> None:
         if join.name not in own:
             hint = f"Write TABLE {join.name} (...) in the job, and fill it with `elf publish`."
             raise _refused(origin, at, f"the file of the lookup table {join.name} may change", hint)
+    if statement.plan.seal is not None:
+        _check_sealed(statement, tokens, at)
+        return
     for part in early_parts(statement):
         _check_having(origin, part)
+
+
+def _check_sealed(statement: Statement, tokens: Sequence[Token], at: int) -> None:
+    """Raise EarlyRefused unless a partition with all its seals has its final rows, whatever HAVING is.
+
+    The number of records shows that none is missing, for example one that another agent has read.
+    """
+    origin, plan = statement.origin, statement.plan
+    assert plan.seal is not None
+    if plan.seal.records is None:
+        why = "without RECORDS, a partition may have records that no agent has reported"
+        raise _refused(
+            origin,
+            place_of(plan.seal.when),
+            why,
+            "Write RECORDS n, a field with the number of the key's records.",
+        )
+    if plan.distinct:
+        start = next((each.start for each in tokens if each.token_type == TokenType.DISTINCT), at)
+        raise _refused(origin, start, "DISTINCT compares the rows of partitions", "Leave DISTINCT out.")
+    having = plan.having
+    if having is not None and (
+        found := next((each for each in walk(having) if _is_shaped(statement, each)), None)
+    ):
+        why, hint = _reason(statement, found) or ("it depends on the shape of the tree", _WRITE)
+        raise _refused(origin, place_of(having), why, hint)
+
+
+def _is_shaped(statement: Statement, node: Expr) -> bool:
+    """Return whether a value depends on the tree in which the agents' states were merged."""
+    if not isinstance(node, Ref):
+        return False
+    kind, _ = statement.tables[0].aggregates.get(node.name, ("", None))
+    return kind.partition(":")[0] in _SHAPED
 
 
 def _check_having(origin: SourceText, part: Statement) -> None:
@@ -170,7 +208,17 @@ def _reason(statement: Statement, node: Expr) -> tuple[str, str] | None:
 
 
 def columns_by_direction(statement: Statement) -> dict[str, Direction]:
-    """Return the direction of each column of the rows of a job with EARLY; that of all sides of UNION ALL."""
+    """Return the direction of each column of the rows of a job with EARLY; that of all sides of UNION ALL.
+
+    Rows of SEALED are emitted when their partition is complete.
+    """
+    if statement.plan.seal is not None:
+        return {
+            name: Direction.UNKNOWN
+            if any(_is_shaped(statement, node) for node in walk(expr))
+            else Direction.CONSTANT
+            for name, expr in statement.plan.outputs
+        }
     sides = [
         [course(expr, part).direction for _, expr in part.plan.outputs] for part in early_parts(statement)
     ]

@@ -6,14 +6,19 @@ import random
 from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from elfmesh import ql
 from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.member import member_host
 from elfmesh.control.member.member_host import MemberHost
+from elfmesh.control.protocol import events as ctl
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.errors import QueryError
+from elfmesh.ingest.worker.early_partitions import SealedWindows
+from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine import open_groups
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
@@ -132,6 +137,101 @@ def test_all_members_seal_in_any_order(seed: int) -> None:
         world.seal_all(BASE + stop * SLIDE)
         world.run(2.0)
     assert rows_of(world) == wanted(world.living, "ALL")
+
+
+EARLY = SEALED.replace("EVERY '10 s'", "EVERY '10 s' EARLY '1 s'").replace("ALL AFTER", "ONE RECORDS 2 AFTER")
+"""Each producer of a key has two records of it."""
+
+
+def report(world: World, agent: Agent, text: str = EARLY) -> None:
+    """The early states of all intervals that an agent has not sealed, as its worker would send them."""
+    query = ql.Query(ql.parse(text), member=agent.me.id.hex())
+    windows = SealedWindows(query.statement)
+    records = agent.logs.get("clicks", [])
+    batch = pa.record_batch(
+        {
+            "ts": pa.array([at for at, _ in records], pa.timestamp("us", tz="UTC")),
+            "k": [key.removesuffix(ENDS) for _, key in records],
+            "v": [int(not key.endswith(ENDS)) for _, key in records],
+        }
+    )
+    windows.insert(batches_of(query.prepare(batch)))
+    worker = next(each for each in agent.workers.values() if each.manifest.qualified == JOB)
+    windows.drop_below(worker.sealed)
+    about = worker.manifest.job_id, worker.manifest.incarnation
+    for each in windows.take(worker.sealed, None, 3):
+        world.post(0.0, agent, ctl.EarlyReported(*about, each.interval, each.payload))
+
+
+def early_rows(world: World) -> dict[int, list[tuple[Any, ...]]]:
+    found = world.results(world.living[0], JOB, state="early", revision=0)
+    lines = [(record, rows) for record, rows in found if record.state == "EARLY"]
+    return {record.index: [(row["k"], row["hits"]) for row in rows] for record, rows in lines}
+
+
+def test_sealed_partitions_have_early_rows_beside_the_groups_that_closed_intervals_left_open() -> None:
+    world = World(3)
+    world.apply(world[0], EARLY)
+    feed(world[0], (0.1, "a"), (1.1, "a"), (2.2, "a!"), (2.3, "b"), (2.3, "b!"))
+    feed(world[1], (0.1, "c"), (3.1, "c!"))
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    assert early_rows(world) == {}
+    for agent in world.living:
+        report(world, agent)
+    world.run(1.0)
+    assert early_rows(world) == {1002: [("a", 2)]}, "b and c lack a record"
+    feed(world[1], (3.0, "c"))
+    report(world, world[1])
+    world.run(1.0)
+    assert early_rows(world) == {1002: [("a", 2)], 1003: [("c", 2)]}
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    assert early_rows(world) == {1003: [("c", 2)]}, "the record has replaced those of its interval"
+    world.seal_all(BASE + 6 * SLIDE)
+    world.run(2.0)
+    assert rows_of(world) == {1002: [("a", 2), ("b", 1)], 1003: [("c", 2)]}
+    records = {record.index: record for record, _ in world.results(world[0], JOB)}
+    assert records[1003].is_clean
+    assert (records[1002].state, records[1002].withdrawn) == ("FINAL_PARTIAL", [])
+
+
+def test_a_row_that_the_record_of_its_interval_lacks_is_withdrawn() -> None:
+    """A second producer seals a partition of ONE."""
+    world = World(3)
+    world.apply(world[0], EARLY)
+    feed(world[0], (0.1, "a"), (0.2, "a"), (0.3, "a!"))
+    report(world, world[0])
+    world.run(1.0)
+    assert early_rows(world) == {1000: [("a", 2)]}
+    feed(world[1], (0.1, "a"), (0.2, "a"), (0.3, "a!"))
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    assert rows_of(world) == {1000: [("a", 4)]}
+    (record,) = (each for each, _ in world.results(world[0], JOB) if each.index == 1000)
+    assert not record.is_clean
+    assert list(record.withdrawn) == [{"k": "a", "hits": 2}]
+    assert record.completeness == 0.5
+
+
+def test_a_successor_emits_early_rows_of_its_own() -> None:
+    world = World(6)
+    world.apply(world[0], EARLY)
+    dead = world.master(JOB)
+    stay = [agent for agent in world.living if agent is not dead]
+    feed(stay[0], (0.1, "a"), (1.1, "a"), (2.2, "a!"))
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    report(world, stay[0])
+    world.run(1.0)
+    assert early_rows(world) == {1002: [("a", 2)]}
+    world.kill(dead)
+    world.run(10.0)
+    assert world.master(JOB) is not dead
+    assert early_rows(world) == {}
+    report(world, stay[0])
+    world.run(1.0)
+    assert early_rows(world) == {1002: [("a", 2)]}, "with the open groups of the register"
 
 
 def test_an_evicted_member_is_not_waited_for_and_lowers_the_completeness() -> None:

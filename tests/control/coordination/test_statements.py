@@ -264,6 +264,18 @@ def test_a_sink_inherits_the_label_of_its_job() -> None:
     assert found.inherited("a.b > s") == ["a.b"]
 
 
+def test_early_rows_of_a_sealed_job_wait_for_the_seals_of_their_key() -> None:
+    text = (
+        "CREATE JOB s.ends EVERY '1 s' EARLY '250 ms' AS SELECT k, count(*) AS n FROM clicks "
+        "GROUP BY SEALED(k WHEN e = 'end' PRODUCERS ONE RECORDS total AFTER '1 h') HAVING count(*) < 100"
+    )
+    analysis = analysed(text)
+    assert str(analysis.label("s.ends early")) == str(analysis.label("s.ends")) == "Async"
+    found = [path for each in analysis.graph.components for path in each.paths if path.target == "early"]
+    assert [str(path.annotation) for path in found] == ["OR (k)", "CR"]
+    assert found[-1].why == "early: period + hop, expected 0.251 s; waits for the producers of that key"
+
+
 def test_early_rows_are_a_confluent_output_of_their_own() -> None:
     text = f"SELECT a, count(*) AS n FROM log {WINDOW}, a HAVING count(*) > 3"
     analysis = analysed(f"CREATE JOB s.hot EARLY '1 s' ON STRAGGLER SKIP AS {text}")

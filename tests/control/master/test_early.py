@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.closing.early_lines import EarlyLines
+from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.closing.tentative import Tentative
-from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.master.early import WAITING_MAX, WINDOWS_MAX, EarlyRows
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
@@ -27,14 +28,15 @@ class Closer:
     """What early rows need of the interval closer."""
 
     next: int = 5
+    closed: int = 5
     errors: deque[str] = field(default_factory=deque)
 
 
 class Rig:
     """Early rows of a job of two members; the first undecided interval is 5."""
 
-    def __init__(self) -> None:
-        term: Any = StubTerm(began=replace(TERMS, manifest=MANIFEST))
+    def __init__(self, manifest: Manifest = MANIFEST) -> None:
+        term: Any = StubTerm(began=replace(TERMS, manifest=manifest))
         term.closer, term.epoch = Closer(), 1
         self.term, self.context = term, term.context
         tentative = Tentative(self.context, 1, lambda: None, lambda: None)
@@ -80,6 +82,62 @@ def test_a_member_counts_only_in_the_intervals_that_expect_it() -> None:
     rig = Rig()
     rig.term.book._entries[0] = entry(0, start=6, until=8)
     assert [rig.take(interval=interval) for interval in (5, 6, 7, 8)] == [False, True, True, False]
+
+
+def rig_of_sealed() -> Rig:
+    """A job with SEALED, whose intervals up to 4 are closed and have left groups open."""
+    text = (
+        "CREATE JOB a.b EVERY '5 s' EARLY '1 s' AS SELECT k, count(*) AS n FROM log "
+        "GROUP BY SEALED(k WHEN e = 'end' PRODUCERS ONE RECORDS total AFTER '1 h')"
+    )
+    rig = Rig(replace(MANIFEST, text=text))
+    stages = rig.term.terms.stages
+    rig.term.open_groups = OpenGroups(stages)
+    rig.term.open_groups._data, rig.term.open_groups._start_us = b"open", 4 * 5_000_000
+    return rig
+
+
+def merges(rig: Rig) -> list[MergeEarly]:
+    return [each for each in rig.context.out if isinstance(each, MergeEarly)]
+
+
+def test_states_of_sealed_go_with_the_groups_that_closed_intervals_have_left_open() -> None:
+    rig = rig_of_sealed()
+    assert rig.take()
+    assert rig.take(interval=7)
+    first, second = merges(rig)
+    both = rig.term.book.ids(3)
+    assert (first.open, first.below, first.members) == (b"open", 5, ((5, both),))
+    assert second.members == ((5, both), (7, both))
+
+
+def test_an_interval_that_is_closing_and_already_in_the_open_groups_does_not_count_again() -> None:
+    rig = rig_of_sealed()
+    rig.term.closer.next, rig.term.closer.closed = 6, 4
+    assert rig.take(interval=6)
+    assert merges(rig)[0].below == 5
+
+
+def test_other_open_groups_are_examined_while_there_are_states() -> None:
+    rig = rig_of_sealed()
+    rig.early.groups_changed()
+    assert merges(rig) == []
+    rig.take(interval=7)
+    rig.early.groups_changed()
+    assert [(each.interval, each.payload) for each in merges(rig)] == [(7, b"states"), (7, b"")]
+    rig.term.closer.next = 8
+    rig.early.groups_changed()
+    assert len(merges(rig)) == 2, "its window is closed"
+
+
+def test_rows_of_several_intervals_are_lines_of_each() -> None:
+    rig = Rig()
+    rig.take()
+    job, inside = MANIFEST.job_id, (other(10).id,)
+    others = tuple(EarlyMerged(job, 1, interval, b"rows", 2, inside) for interval in (6, 8))
+    rig.merged(others=others)
+    assert [record.index for _, record, _ in rig.lines.since(0)] == [6, 8]
+    assert rig.early._waiting == 0
 
 
 def test_windows_of_the_future_keep_out_no_open_window() -> None:

@@ -192,6 +192,7 @@ class Agent:
         rng = random.Random(f"{self.number}/{self.incarnation}")
         self.control = Control(self.me, f"agent-{self.number}", rng=rng)
         self.workers: dict[bytes, Worker] = {}
+        self.root = PartialCompute()
         self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
 
     def restored(self) -> ctl.Restored:
@@ -200,6 +201,13 @@ class Agent:
         known |= {job: incarnation for job, (incarnation, _) in self.results.items()}
         logs = tuple(self.log_info(job, incarnation) for job, incarnation in known.items())
         return ctl.Restored(items, logs)
+
+    def append(self, effect: ctl.Append) -> None:
+        incarnation, records = self.results.get(effect.job, (effect.incarnation, []))
+        if incarnation != effect.incarnation:
+            records = []
+        assert not records or records[-1][0].index < effect.record.index, "out of order"
+        self.results[effect.job] = (effect.incarnation, [*records, (effect.record, effect.rows)])
 
     def drop_log(self, effect: ctl.DropLog) -> None:
         self.set_aside.pop(effect.job, None)

@@ -10,6 +10,8 @@ from tests.ql.refusals import refusing
 JOB = "CREATE JOB a.b EVERY '5 s' EARLY '250 ms' AS\n"
 GROUPED = f"{JOB}SELECT k FROM log GROUP BY k HAVING "
 RISING = "rising conditions"
+SEALED = f"{JOB}SELECT "
+ENDS = "GROUP BY SEALED(k WHEN e = 'end' PRODUCERS ONE RECORDS n AFTER '1 h')"
 
 test_a_statement_that_is_not_monotone_is_refused_where_it_is_not = refusing(
     (f"{JOB}SELECT k, count(*) FROM log GROUP BY k LIMIT 5", 2, 40, "LIMIT may drop a row", "Leave it out"),
@@ -41,6 +43,10 @@ test_a_statement_that_is_not_monotone_is_refused_where_it_is_not = refusing(
         "CREATE JOB a.b EARLY '1 s' AS SELECT k FROM log GROUP BY SESSION(ts, INTERVAL '5' SECOND), k",
         1, 58, "may join two sessions", "TUMBLE or HOP",
     ),
+    (f"{SEALED}k, count(*) FROM log {ENDS.replace('RECORDS n ', '')}", 2, 52, "without RECORDS", "RECORDS n"),
+    (f"{SEALED}DISTINCT k FROM log {ENDS}", 2, 8, "DISTINCT compares", "Leave DISTINCT out"),
+    (f"{SEALED}k FROM log {ENDS} LIMIT 5", 2, 89, "LIMIT may drop", "Leave it out"),
+    (f"{SEALED}k FROM log {ENDS} HAVING approx_percentile(x, 0.5) > 3", 2, 96, "approximate", "count_if"),
     ("CREATE JOB a.b EVERY '5 s' EARLY '1 ms' AS SELECT k FROM log", 1, 34, "at least 50 ms", "250 ms"),
 )  # fmt: skip
 
@@ -138,3 +144,10 @@ def test_a_column_of_union_all_has_the_direction_of_all_sides() -> None:
     second = "SELECT j, max(y), max(y) FROM log2 GROUP BY j"
     found = columns_by_direction(parse(f"{JOB}{first} UNION ALL {second}"))
     assert found == {"k": Direction.CONSTANT, "n": Direction.RISING, "m": Direction.UNKNOWN}
+
+
+def test_rows_of_a_sealed_partition_are_final_whatever_having_is() -> None:
+    query = f"{SEALED}k, avg(x) AS a, count(*) AS c, approx_percentile(x, 0.5) AS p FROM log {ENDS}"
+    found = columns_by_direction(parse(f"{query} HAVING count(*) < 100 AND avg(x) > 3"))
+    stable = Direction.CONSTANT
+    assert found == {"k": stable, "a": stable, "c": stable, "p": Direction.UNKNOWN}

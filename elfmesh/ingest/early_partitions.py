@@ -1,0 +1,185 @@
+"""Early rows of SEALED at the master: partitions that have all their seals in intervals that are still open.
+
+Plain functions and state for a thread, as `early_rows`. Owns the members' states of sealed partitions, by
+interval, and which partitions have made their rows. The step of the root (`ql.engine.sealed`) decides in
+which interval a partition ends, after the groups that closed intervals have left open.
+
+Invariants: of the states that a member has sent of a partition in an interval, the newest (boot, number)
+counts. A partition makes its rows once in an epoch. They are made of as many records as its producers state,
+so that a missing state delays them and never makes them wrong.
+
+Paper: Blazes III (sealing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh import ql
+from elfmesh.cbt.rows import Rows, combine
+from elfmesh.control.protocol.events import MergeEarly
+from elfmesh.ql.engine.open_groups import ClosedPane, Open, Tables, merged, owners, read_open
+from elfmesh.ql.engine.sealed import ended_early, partitions_of, rows_of_partitions
+from elfmesh.ql.plan.early import early_parts
+from elfmesh.ql.plan.statement import MAIN, SEALED, SEALS
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRows:
+    """Rows of the partitions that end in an interval, and the members whose states they contain."""
+
+    interval: int
+    rows: pa.Table
+    members: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _States:
+    """The newest states of one member in one interval, and (boot, number) of each partition."""
+
+    tables: Tables
+    partitions: Rows
+    boots: np.ndarray
+    numbers: np.ndarray
+
+
+@dataclass(slots=True)
+class _Interval:
+    """States by member, and the partitions that have made their rows."""
+
+    members: dict[bytes, _States] = field(default_factory=dict)
+    emitted: list[Rows] = field(default_factory=list)
+
+    @property
+    def groups(self) -> int:
+        rows = (rows for each in self.members.values() for rows in each.tables.values())
+        return sum(each.count for each in (*rows, *self.emitted))
+
+
+class SealedPartitions:
+    """Sealed partitions of one job in one epoch, by one version."""
+
+    def __init__(self, statement: ql.Statement) -> None:
+        (self._part,) = early_parts(statement)
+        self._query = ql.Query(statement)
+        window, seal = statement.window, statement.plan.seal
+        assert window is not None
+        assert seal is not None
+        self._size_us, self._width = window.size_us, len(seal.keys)
+        self._keys = statement.tables[0].keys
+        self._intervals: dict[int, _Interval] = {}
+        self._open: tuple[bytes, Open] = (b"", Open({}))
+
+    @property
+    def groups(self) -> int:
+        return sum(each.groups for each in self._intervals.values())
+
+    def drop_below(self, index: int) -> None:
+        for each in [each for each in self._intervals if each < index]:
+            del self._intervals[each]
+
+    def fits(self, tables: Tables) -> bool:
+        """Return whether a message has tables of this job."""
+        wanted = {each.name: each for each in self._part.tables}
+        if not tables or not set(tables) <= set(wanted) or not {MAIN, SEALS} & set(tables):
+            return False
+        for name, rows in tables.items():
+            kinds = tuple((one, kind) for one, (kind, _) in wanted[name].aggregates.items())
+            if (rows.layout.keys, rows.layout.aggregates) != (tuple(wanted[name].keys), kinds):
+                return False
+        return True
+
+    def take(self, effect: MergeEarly, tables: Tables) -> list[EndedRows]:
+        """Take a member's states, and return the rows of the partitions that end now.
+
+        Without tables, all partitions are examined again. Raises DataError if the open groups are too many,
+        and ProtocolError if they cannot be read.
+        """
+        if tables:
+            interval = self._intervals.setdefault(effect.interval, _Interval())
+            known = interval.members.get(effect.member)
+            interval.members[effect.member] = self._newest(known, tables, effect.boot, effect.number)
+            wanted = partitions_of(self._width, tables)
+        elif found := [one.partitions for each in self._intervals.values() for one in each.members.values()]:
+            wanted = combine(found)
+        else:
+            return []
+        return list(self._ended(effect, self._without_emitted(wanted)))
+
+    def _newest(self, known: _States | None, new: Tables, boot: int, number: int) -> _States:
+        partitions = partitions_of(self._width, new)
+        count = partitions.count
+        boots, numbers = np.full(count, boot, np.int64), np.full(count, number, np.int64)
+        if known is None:
+            return _States(new, partitions, boots, numbers)
+        places = self._places(known.partitions, partitions)
+        there = np.flatnonzero(places >= 0)
+        before = places[there]
+        newer = (known.boots[before] < boot) | (
+            (known.boots[before] == boot) & (known.numbers[before] <= number)
+        )
+        taken = np.ones(count, bool)
+        taken[there[~newer]] = False
+        stays = np.ones(known.partitions.count, bool)
+        stays[before[newer]] = False
+        kept, fresh = known.partitions.take(np.flatnonzero(stays)), partitions.take(np.flatnonzero(taken))
+        tables = merged([self._rows(known.tables, kept), self._rows(new, fresh)])
+        return _States(
+            tables,
+            combine([kept, fresh]),
+            np.concatenate([known.boots[stays], boots[taken]]),
+            np.concatenate([known.numbers[stays], numbers[taken]]),
+        )
+
+    def _places(self, partitions: Rows, others: Rows) -> np.ndarray:
+        return owners(self._keys[: self._width], partitions, others)
+
+    def _rows(self, tables: Tables, partitions: Rows) -> Tables:
+        if not partitions.count:
+            return {}
+        return rows_of_partitions(self._keys, self._width, tables, partitions, inside=True)
+
+    def _without_emitted(self, wanted: Rows) -> Rows:
+        inside = np.zeros(wanted.count, bool)
+        for each in self._intervals.values():
+            for emitted in each.emitted:
+                inside |= self._places(emitted, wanted) >= 0
+        return wanted.take(np.flatnonzero(~inside))
+
+    def _ended(self, effect: MergeEarly, wanted: Rows) -> Iterator[EndedRows]:
+        if not wanted.count:
+            return
+        expected = dict(effect.members)
+        panes = []
+        for index in sorted(each for each in self._intervals if each >= effect.below):
+            states = self._intervals[index].members.values()
+            tables = merged([self._rows(each.tables, wanted) for each in states])
+            start_us = index * self._size_us
+            ends = start_us, start_us + self._size_us
+            pane = ClosedPane({}, 1.0, *ends, expected.get(index, ()))
+            panes.append((pane, tables))
+        if self._open[0] != effect.open:
+            self._open = effect.open, read_open(effect.open, effect.manifest.text, SEALED)
+        for each in ended_early(self._query.statement, self._open[1], panes, wanted) if panes else ():
+            index = each.pane.start_us // self._size_us
+            interval = self._intervals[index]
+            interval.emitted.append(each.keys)
+            table = self._query.finalise_parts(each.ended, (each.pane.start_us, each.pane.end_us))
+            if table.num_rows:
+                yield EndedRows(index, table, self._inside(each.keys))
+
+    def _inside(self, keys: Rows) -> tuple[bytes, ...]:
+        return tuple(
+            sorted(
+                {
+                    member
+                    for each in self._intervals.values()
+                    for member, states in each.members.items()
+                    if (self._places(keys, states.partitions) >= 0).any()
+                }
+            )
+        )
