@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -197,10 +197,16 @@ soak-sim: $(NATIVE) ## SOAK_SEEDS seeds of the swarm on all cores; goes on where
 
 EXPLORE_GRAPHS ?= 100000
 EXPLORE_WORKLOADS ?= 2000
+EXPLORE_STATEMENTS ?= 20000
 
-explore: $(NATIVE) ## labels against what schedules of random dataflows and of fleets show (days)
-	@$(BIN)/python -m tests.control.coordination.explore $(EXPLORE_GRAPHS) 24
-	@$(BIN)/python -m tests.sim.swarm --schedules $(EXPLORE_WORKLOADS)
+explore: $(NATIVE) ## labels against what schedules of dataflows, statements and fleets show (days); goes on where it was ended
+	@$(BIN)/python -m tests.control.coordination.explore build/explore --graphs $(EXPLORE_GRAPHS) \
+		--statements $(EXPLORE_STATEMENTS) --workloads $(EXPLORE_WORKLOADS)
+
+FUZZ_PROGRAMS ?= 1000000
+
+fuzz-programs: $(NATIVE) ## annotation files and programs, FUZZ_PROGRAMS inputs each (hours); goes on where it was ended
+	@$(BIN)/python -m tests.fuzz.rounds build/fuzz-programs annotations programs --inputs $(FUZZ_PROGRAMS)
 
 BENCH_VENVS ?= $(if $(ELF_BENCH_VENVS),$(ELF_BENCH_VENVS),$(HOME)/.cache/elf-bench/venvs)
 BENCH_PEERS := $(patsubst benchmarks/peers/requirements-%.txt,%,$(wildcard benchmarks/peers/requirements-*.txt))

@@ -1,8 +1,8 @@
-"""Fuzzing for as long as it takes: python -m tests.fuzz.rounds DIRECTORY --inputs N [--docs].
+"""Fuzzing for as long as it takes: python -m tests.fuzz.rounds DIRECTORY [NAME ...] --inputs N [--docs].
 
-Rounds of all harnesses, each in a process of its own and with a seed of its own, until every harness had N
-inputs. What was done is in the directory; a run that was ended goes on where it was. `--docs` writes the
-figures into docs/reliability.md.
+Rounds of all harnesses, or of those named, each in a process of its own and with a seed of its own, until
+every harness had N inputs. What was done is in the directory; a run that was ended goes on where it was.
+`--docs` writes the figures into docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def main() -> int:
     """Rounds until there were enough; 1 if anything was found."""
     arguments = argparse.ArgumentParser(prog="python -m tests.fuzz.rounds", description=__doc__)
     arguments.add_argument("directory", type=Path)
+    arguments.add_argument("names", nargs="*", choices=[[], *NAMES], metavar="NAME")
     arguments.add_argument("--inputs", type=int, default=10**8)
     arguments.add_argument("--times", type=int, default=ROUNDS_OF_CI, help="a round is so much of CI's")
     arguments.add_argument("--each", type=int, help="inputs of a round, instead of that")
@@ -54,7 +55,7 @@ def main() -> int:
     options.directory.mkdir(parents=True, exist_ok=True)
     path = options.directory / "rounds.ndjson"
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    while short := [name for name in NAMES if total(done, name) < options.inputs]:
+    while short := [name for name in options.names or NAMES if total(done, name) < options.inputs]:
         for name in short:
             seed = 1 + sum(each["name"] == name for each in done)
             size = (

@@ -16,13 +16,8 @@ from elfmesh.control.coordination.analysis import analyse
 from elfmesh.control.coordination.labels import Severity
 from elfmesh.control.coordination.rules import SOUND
 from tests.control.coordination.explore.machines import MACHINES, WINDOWED, Machine
-from tests.control.coordination.explore.worlds import (
-    KEYS,
-    WATERMARK,
-    explore,
-    precision,
-    random_world,
-)
+from tests.control.coordination.explore.precision import precision
+from tests.control.coordination.explore.worlds import KEYS, WATERMARK, explore, random_world
 from tests.exhaustive import few
 
 SEEDS = 300

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -376,21 +376,3 @@ def _compare(run: Run, port: Port, worst: dict[Port, Severity], first: dict[Port
         if any(each != states[0] for each in states):
             seen = Severity.DIVERGE
     worst[port] = max(worst.get(port, Severity.ASYNC), seen)
-
-
-def precision(seeds: Iterable[int], schedules: int) -> dict[Severity, float]:
-    """Return for each label above Async the share of causes of which a schedule shows the anomaly.
-
-    A cause is an output whose label is higher than those of its inputs.
-    """
-    seen: Counter[Severity] = Counter()
-    given: Counter[Severity] = Counter()
-    for seed in seeds:
-        world = random_world(random.Random(seed))
-        derivations = analyse(world.graph).derivations
-        for each in explore(world, schedules, seed):
-            steps = derivations[each.interface]
-            if any(one.anomaly for one in steps) and each.label > max(one.input.severity for one in steps):
-                given[each.label] += 1
-                seen[each.label] += each.seen >= each.label
-    return {label: seen[label] / given[label] for label in Severity if label > Severity.ASYNC}
