@@ -182,13 +182,13 @@ class Attachment:
 
     async def _converse(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
-        for group in self._groups:
+        for group in list(self._groups):  # each may grow while a frame is sent
             await socket.send_bytes(program_frames.encode(program_frames.Join(group)))
         if self._place is not None:
             await socket.send_bytes(program_frames.encode(program_frames.Reached(self._place)))
-        for posts in self._posts.values():
+        for posts in list(self._posts.values()):
             await socket.send_bytes(program_frames.encode(posts))
-        for topic, future in self._followed.items():
+        for topic, future in list(self._followed.items()):
             if not future.done():
                 await socket.send_bytes(program_frames.encode(program_frames.Follow(topic)))
         for frame, _ in list(self._open.values()):

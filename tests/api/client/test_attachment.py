@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -101,3 +103,53 @@ async def test_an_agent_that_does_not_know_a_frame_ends_the_program(monkeypatch:
             await attachment.run(lambda: None)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_topic_may_be_followed_while_an_attachment_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The readers of a program start while its attachment repeats earlier frames to the agent."""
+    received: asyncio.Queue[program_frames.FromProgram] = asyncio.Queue()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            received.put_nowait(program_frames.from_program(message.data))
+        return socket
+
+    sends = aiohttp.ClientWebSocketResponse.send_bytes
+    another = asyncio.Event()
+
+    async def slow(self: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
+        another.set()
+        await asyncio.sleep(0.05)  # the buffer of the connection is full
+        await sends(self, data)
+
+    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "send_bytes", slow)
+    app = web.Application()
+    app.router.add_get("/v1/programs/a/b", answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        attachment = Attachment(
+            f"127.0.0.1:{server.port}",
+            program="a/b",
+            creator="me",
+            process=b"p" * 20,
+            handle=nothing,
+            role=lambda role: None,
+        )
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(attachment.follow("test/one"))]
+        tasks.append(asyncio.create_task(attachment.posts_handled("test/one", "i:1")))
+        await asyncio.sleep(0)
+        tasks.append(running := asyncio.create_task(attachment.run(lambda: None)))
+        await another.wait()
+        tasks += [asyncio.create_task(attachment.follow("test/two"))]
+        tasks += [asyncio.create_task(attachment.posts_handled("test/two", "i:2"))]
+        asked = set[program_frames.FromProgram]()
+        while len(asked) < 4 and not running.done():
+            asked.add(await asyncio.wait_for(received.get(), 5.0))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert {each.topic for each in asked if isinstance(each, program_frames.Follow)} == {
+        "test/one",
+        "test/two",
+    }
