@@ -199,7 +199,9 @@ async def _leave(request: web.Request) -> web.StreamResponse:
         wait_s = seconds(request.query.get("wait", LEAVE_WAIT_S), LEAVE_WAIT_S)
     except ValueError:
         raise UsageError("wait must be a number of seconds") from None
-    return await _passed_on(request, "leave", {"wait": wait_s})
+    if (now := request.query.get("now", "0")) not in ("0", "1", "false", "true"):
+        raise UsageError("now must be true or false")
+    return await _passed_on(request, "leave", {"wait": wait_s, "now": now in ("1", "true")})
 
 
 async def _tap(request: web.Request) -> web.StreamResponse:

@@ -142,6 +142,7 @@ class Dispatcher:
             parts.TreeOrder: lambda sender, message, payload: self._roots.on_tree_order(message),
             parts.PartAck: lambda sender, message, payload: self._roots.on_part_ack(sender, message),
             safety.Verify: self._on_verify,
+            standby.ContributionRequest: self._on_contribution_request,
             ctl.Running: lambda sender, message, payload: member_host.on_running(message),
             succession.Replica: lambda sender, message, payload: leadership.on_replica(sender, message),
             succession.Handover: lambda sender, message, payload: leadership.takeovers.on_handover(message),
@@ -247,6 +248,12 @@ class Dispatcher:
     def _on_chained(self, sender: Contact, message: standby.Chained, payload: bytes) -> None:
         if member := self._copy_store(message):
             member.panes.on_chained(sender, message)
+
+    def _on_contribution_request(
+        self, sender: Contact, message: standby.ContributionRequest, payload: bytes
+    ) -> None:
+        if member := self._member_host.members.get(message.job):
+            member.copy_sender.answer(sender, message, member.contributions.open())
 
     def _on_outcomes(self, sender: Contact, message: safety.Fates, payload: bytes) -> None:
         if member := self._copy_store(message):

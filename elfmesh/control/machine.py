@@ -3,8 +3,7 @@
 Owns the dispatching of events to its components: `requests` (requests of this agent's clients), `programs`
 (processes of users beside this agent), `request_handler` (requests that this agent answers), `member_host`
 and `member` (jobs of which this agent is a member), `rendezvous` (streams of which it is the rendezvous),
-`leadership` and `master` (jobs that it leads), `roots` (trees of other masters' jobs of which it is the
-root).
+`leadership` and `master` (jobs that it leads), `roots` (trees of other masters' jobs whose root it is).
 
 Invariants: a malformed or misplaced message is counted and changes nothing. Messages of the agent to itself
 are handled before the step ends. Timers fire in their order.
@@ -38,6 +37,7 @@ from elfmesh.control.protocol.events import (
     Finalised,
     LocalStreams,
     LogDamaged,
+    LogEnded,
     LogRead,
     PanesCut,
     PostsRead,
@@ -267,7 +267,7 @@ class Control:
                     members[event.job].sealed(event)
             case PostsRead():
                 self.member_host.post_senders.read(event)
-            case Revised() | EarlyReported() | PanesCut() | WorkerReport():
+            case Revised() | EarlyReported() | PanesCut() | LogEnded() | WorkerReport():
                 self.member_host.worker_reported(event)
             case Finalised() | EarlyMerged():
                 if event.job in masters and masters[event.job].term.epoch == event.epoch:

@@ -56,7 +56,7 @@ def restore(
             if isinstance(message, Roster) and message.terms.manifest.job_id == key:
                 host.remember(message.terms)
         elif kind == member_host.LEAVING:
-            host.was_leaving(lambda jobs: context.emit(Left()))
+            host.was_leaving(lambda jobs: context.emit(Left()), data)
         elif kind == COPY:
             copies.append(data)
         elif kind in others:

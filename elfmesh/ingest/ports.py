@@ -39,6 +39,10 @@ class Workers(Protocol):
         """Report open panes of a job once, or (number 0) from now on no more."""
         ...
 
+    def end_log(self, order: ctl.EndLog) -> None:
+        """Read a job's logs to their end and seal every open interval."""
+        ...
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         """Release closed intervals below `stop`, and revisions up to `received`, which are counted."""
         ...

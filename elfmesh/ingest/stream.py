@@ -209,7 +209,7 @@ class Stream:
             job.functions.check(polled.now_us)
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
-                if name in delivery.jobs:
+                if name in delivery.jobs and not job.log_has_ended:
                     sheds = polled.shedding or job.cost.is_beyond or (job.sheds and job.cost.is_in_the_way)
                     take = job.worker.shed if sheds else job.worker.feed
                     take(delivery.parsed, delivery.block, polled.now_us, records)
@@ -220,6 +220,8 @@ class Stream:
             job.worker.observe(place.sources, polled.now_us, polled.agreed_us)
             began, frames = perf_counter(), len(outcome.frames)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
+            at_end = all(each.at_end for each in place.sources)
+            job.end_log(place.positions, polled.now_us, outcome, self.spool_bytes_max, at_end=at_end)
             if len(outcome.frames) > frames:
                 observe("seal", perf_counter() - began)
                 if traces.is_on():

@@ -102,7 +102,8 @@ class WorkerHost:
         self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
-        self._cut_orders, self._task_queue = dict[bytes, ctl.CutPanes](), TaskQueue(fatal)
+        self._cut_orders, self._end_orders = dict[bytes, ctl.CutPanes](), dict[bytes, ctl.EndLog]()
+        self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
@@ -178,6 +179,15 @@ class WorkerHost:
             self._task_queue.command(order.job, in_turn)
         else:
             self._cut(order)
+
+    def end_log(self, order: ctl.EndLog) -> None:
+        async def in_turn() -> None:
+            self._end_orders[order.job] = order
+            if (known := self._jobs.get(order.job)) is not None:
+                known.end_order = order
+                self.ingests[known.home].wake()
+
+        self._task_queue.command(order.job, in_turn)
 
     def _cut(self, order: ctl.CutPanes) -> None:
         self._cut_orders[order.job] = order
@@ -277,6 +287,7 @@ class WorkerHost:
         self._jobs[manifest.job_id] = job
         job.early_members = self._early_members.get(manifest.job_id, 1)
         job.cut_order = self._cut_orders.get(manifest.job_id)
+        job.end_order = self._end_orders.get(manifest.job_id)
         if begin is not None:
             await self._writer.write([begin])
         for reason in sorted(held - {"memory", MOVING}):
@@ -294,6 +305,7 @@ class WorkerHost:
             log.info("job %s has ended", job.manifest.qualified)
         self._early_members.pop(effect.job, None)
         self._cut_orders.pop(effect.job, None)
+        self._end_orders.pop(effect.job, None)
         forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
         await self._writer.write([forgotten])
 

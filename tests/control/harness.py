@@ -341,7 +341,7 @@ class World:
             case ctl.Reply():
                 assert effect.token not in agent.replies, "a request is answered once"
                 agent.replies[effect.token] = effect
-            case ctl.CutPanes() | ctl.EarlyMembers() | ov.Remember():
+            case ctl.CutPanes() | ctl.EarlyMembers() | ctl.EndLog() | ov.Remember():
                 pass  # the workers have no open panes, and all agents find each other here
             case _:
                 raise AssertionError(f"no host carries out {effect}")

@@ -27,6 +27,7 @@ from tests.control.master.test_trees import (
     test_all_trees_of_a_partition_follow_the_one_that_has_begun_another_attempt as follow_each_other,
 )
 from tests.control.member import test_lost_first_interval as lost_first
+from tests.control.member.test_hand_over import ends_when_acknowledged
 from tests.control.member.test_member import (
     test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
 )
@@ -46,6 +47,8 @@ from tests.control.register.test_lost_votes import (
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
+from tests.control.test_leaving_flows import every_window
+from tests.control.test_second_way_flows import noticed as asked_directly
 from tests.exhaustive import few
 from tests.ingest.inputs.test_posts import (
     test_no_post_is_late_because_the_clock_steps_back_over_a_restart as steps_back,
@@ -153,6 +156,9 @@ NOTICED_BY = {
     "part-requests": closes_at_once,
     "inherits-known-numbers": other_numbers,
     "readable-when-chosen": read_near,
+    "sealed-ahead-is-not-due": every_window,
+    "handed-over-before-the-end": ends_when_acknowledged,
+    "second-way": asked_directly,
 }
 
 

@@ -140,6 +140,9 @@ class LateWorkers:
     def cut_panes(self, order: ctl.CutPanes) -> None:
         self._made.cut_panes(order)
 
+    def end_log(self, order: ctl.EndLog) -> None:
+        self._made.end_log(order)
+
     def release(self, job: bytes, stop: int, received: int) -> None:
         if self._host is not None:
             self._host.release(job, stop, received)

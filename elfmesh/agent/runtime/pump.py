@@ -262,6 +262,8 @@ class Pump:
                 self.workers.stop_posts(effect.job)
             case ctl.CutPanes():
                 self.workers.cut_panes(effect)
+            case ctl.EndLog():
+                self.workers.end_log(effect)
             case ctl.ReleaseWorker():
                 self.workers.release(effect.job, effect.stop, effect.received)
             case ctl.Left():

@@ -237,14 +237,18 @@ class Client:
         rows: list[dict[str, Any]] = self.ask("forget", agent=agent)["forget"]
         return rows
 
-    def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
+    def leave(self, *, wait_s: float = 60.0, now: bool = False) -> dict[str, Any]:
         """Make the agent leave all its jobs at declared intervals, and stop.
+
+        Args:
+            wait_s: time to wait until it has left.
+            now: hand its open windows to other agents instead of waiting for their ends.
 
         Returns:
             An object whose state is "left", or, after `wait_s`, "leaving"; it then contains the jobs in
             `waits_for`, and the agent continues to leave.
         """
-        return self.ask("leave", wait=wait_s)
+        return self.ask("leave", wait=wait_s, now=now)
 
     def verify(self, job: str, interval: int, *, again: bool = False) -> dict[str, Any]:
         """Return the state of the verification of an interval; starts the verification if necessary.

@@ -21,6 +21,7 @@ from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.control.protocol.messages_parts import PartFault
 from elfmesh.control.protocol.messages_safety import Keep
 from elfmesh.control.protocol.messages_standby import Prefix
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
@@ -90,7 +91,7 @@ class Collection:
             else:
                 self._term.context.stats["control.overlaps"] += 1
                 self.revising.repair(conflict, conflict + 1, partition)
-        self._passed(segment.stop)
+        self._passed(segment.stop, mask)
 
     def inherited(self, partition: int, site: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """Add what a site holds of the roster epoch before.
@@ -102,13 +103,13 @@ class Collection:
         for conflict in tree.add(replace(segment, attempt=-1 - site), payloads):
             if tree.is_revised(conflict):
                 self.revising.wants(partition, conflict)
-        self._passed(segment.stop)
+        self._passed(segment.stop, bits_of(segment.coverage))
 
     def recovered(self, copy: Keep, payload: bytes) -> None:
         """Add a copy of a dead member's contributions; the member stays dead."""
         stop = self.recovery.take(copy, payload, self._next, self.trees)
         if stop is not None:
-            self._passed(stop)
+            self._passed(stop, 1 << copy.number)
 
     def on_prefix(self, message: Prefix, payload: bytes) -> None:
         """Add what a standby holds of a member."""
@@ -118,7 +119,7 @@ class Collection:
 
     def reported(self, number: int, frontier: int) -> None:
         self.frontiers.note(number, frontier)
-        self._passed(frontier)
+        self._passed(frontier, 1 << number)
 
     def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
         """Record contributions that cannot be merged: their agents are missing, the record has the reason."""
@@ -137,6 +138,15 @@ class Collection:
         self.failed.drop_below(interval)
         self._term.prefixes.drop_below(interval)
 
-    def _passed(self, stop: int) -> None:
-        self.seen.passed(stop, self._term.context.now)
+    def _passed(self, stop: int, members: int) -> None:
+        if self._makes_due(members):
+            self.seen.passed(stop, self._term.context.now)
         self._term.leader.close_ready()
+
+    @safeguard("sealed-ahead-is-not-due")
+    def _makes_due(self, members: int) -> bool:
+        """Whether the frontier of these members (bit set) says that other members should have sealed.
+
+        A member that leaves at once has sealed its open windows before their time.
+        """
+        return bool(members & ~self._term.book.ahead)

@@ -92,9 +92,9 @@ class CopyRecovery:
             The time by which the copies should have arrived; in the past if none is expected.
         """
         ready, now = float("-inf"), self._context.now
-        for number in numbers(missing) if self._kept else ():
+        for number in numbers(missing if self._kept else missing & self._book.ahead):
             since = self._straggler_policy.dead_since(number)
-            if since is None and overdue:
+            if since is None and (overdue or self._has_left(number)):
                 since = ALIVE
             if since is None:
                 self._asked.pop(number, None)
@@ -111,6 +111,9 @@ class CopyRecovery:
                 self._ask_soon(number, asked)
             ready = max(ready, asked.received_at + ANSWER_S)
         return ready
+
+    def _has_left(self, number: int) -> bool:
+        return bool(self._book.ahead >> number & 1)
 
     def received(self, members: int) -> None:
         """Wait for further answers about these members, because a part of one has arrived."""

@@ -16,10 +16,7 @@ from elfmesh.control.closing.decisions import LateDecision, decide_late
 from elfmesh.control.closing.flush_orders import FlushOrders
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.closing.revisions import REPAIR_S
-
-PULL_S_MAX, PULL_SHARE = 0.25, 0.25
-"""Time before the deadline, at most this share of it, at which the master of a job with standbys requests
-what they hold, so that the first tentative record contains it."""
+from elfmesh.control.replicas.direct_requests import PULL_S_MAX, PULL_SHARE, DirectRequests
 
 
 class Stragglers:
@@ -36,8 +33,10 @@ class Stragglers:
         self._wake = wake
         lead_s = self._straggler_policy.lead_s
         self._flush_orders = FlushOrders(term.leader.hasten, self._deadline_s, lead_s)
-        has_standbys = term.plan.standby_s is not None
-        self._pull_s = min(PULL_S_MAX, PULL_SHARE * self._deadline_s) if has_standbys else 0.0
+        about, dead_since = (term.stages[-1].manifest.job_id, term.epoch), self._straggler_policy.dead_since
+        self._direct = DirectRequests(term.context, about, term.book, term.rates, dead_since)
+        self._has_standbys = term.plan.standby_s is not None
+        self._pull_s = min(PULL_S_MAX, PULL_SHARE * self._deadline_s)
 
     def decide(self, at: int, required: int, missing: int, due: float) -> LateDecision:
         """Decide about the interval `at`; while it waits, request what it lacks.
@@ -55,22 +54,30 @@ class Stragglers:
         )
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
         overdue, pull_at = now >= due + self._deadline_s, due + self._deadline_s - self._pull_s
+        pull_again_at = pull_at if now < pull_at else self._direct.ask(lacking, at, self._answer_bytes(at))
         decision = decide_late(
             now=now,
             due_since=due,
             state=state,
             again_at=again_at,
             held_up=self._collection.frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
-            copies_at=self._collection.recovery.ask(lacking, at, overdue=now >= pull_at),
+            copies_at=self._collection.recovery.ask(
+                lacking, at, overdue=overdue or (self._has_standbys and now >= pull_at)
+            ),
             held_bytes=sum(tree.nbytes for tree in self._trees),
         )
         if decision.state is None:
             unordered = self._collection.due_since(self._flush_orders.uncovered(at))
             again_at = min(decision.again_at, self._flush_orders.ahead(last, unordered, now))
-            self._wake(min(again_at, pull_at) if now < pull_at else again_at)
+            self._wake(min(again_at, max(pull_again_at, now + 0.001)))
             if overdue:
                 self._push(at, missing, due, last)
         return decision
+
+    def _answer_bytes(self, at: int) -> int:
+        """Return what one member holds of the open intervals, as the mean of the members that are inside."""
+        inside = max((tree.everywhere(at).bit_count() for tree in self._trees), default=0)
+        return sum(tree.nbytes for tree in self._trees) // max(1, inside)
 
     def _push(self, at: int, missing: int, due: float, last: int) -> None:
         self._flush_orders.now(last, self._context.now)

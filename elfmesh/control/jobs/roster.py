@@ -155,11 +155,16 @@ class RosterBook:
         untils = (each.until for each in self._entries.values() if each.contact.id == agent)
         return max(first, *(each for each in untils if each is not None), FIRST)
 
-    def evict(self, number: int, until: int) -> None:
-        """Do not expect a member from interval `until` on."""
-        entry = self._entries[number] = replace(self._entries[number], until=until)
+    def evict(self, number: int, until: int, *, ahead: bool = False) -> None:
+        """Do not expect a member from interval `until` on; `ahead`: see `RosterEntry`."""
+        entry = self._entries[number] = replace(self._entries[number], until=until, ahead=ahead)
         self._numbers.pop(entry.contact.id, None)
         self.version += 1
+
+    @property
+    def ahead(self) -> int:
+        """Return the bit set of the members that have left at once."""
+        return sum(1 << entry.number for entry in self._entries.values() if entry.ahead)
 
     def expects(self, number: int, interval: int) -> bool:
         entry = self._entries.get(number)

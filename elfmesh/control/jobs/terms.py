@@ -31,6 +31,8 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
         name: the name to show.
         start: first interval in which it is expected.
         until: first interval in which it is not expected any more; None while it is a member.
+        ahead: it has left at once: copy hosts have its intervals up to `until`, which it has sealed before
+            their time, so they make no interval due.
     """
 
     number: Count
@@ -38,6 +40,7 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     name: str
     start: Index = FIRST
     until: Index | None = None
+    ahead: bool = False
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True):

@@ -122,13 +122,24 @@ class JobMembers:
         entry = self._book.of(leaver.id)
         if entry is not None:
             until = max(self._term.founding.next_start(), entry.start, message.frontier)
-            self._book.evict(entry.number, until)
+            self._book.evict(entry.number, until, ahead=message.ahead)
             self._term.changed()
+        elif message.ahead:
+            self._hurries(leaver)
         terms = self._term.terms
         if any(each.contact.id == leaver.id for each in self._book.entries):
             self._context.send(leaver, Roster(terms))
         else:
             self._context.send(leaver, Stop(message.job, message.incarnation, terms.epoch))
+
+    def _hurries(self, leaver: Contact) -> None:
+        """A member that leaves already has handed over what it has sealed, so that it need not wait."""
+        closed = self._term.committer.closed
+        for entry in self._book.entries:
+            is_last = entry.until is not None and entry.until > closed
+            if entry.contact.id == leaver.id and is_last and not entry.ahead:
+                self._book.evict(entry.number, entry.until or 0, ahead=True)
+                self._term.changed()
 
     def on_waiting(self, message: Waiting) -> None:
         """A member waits for intervals to close; it may only have missed the watermark."""

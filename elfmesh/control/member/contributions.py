@@ -230,6 +230,11 @@ class Contributions:
         """The first interval that is not released or was not sealed, None before the first number."""
         return self._kept[0].event.start if self._kept else self._sealed
 
+    def open(self) -> list[tuple[Sealed, int]]:
+        """Return the ranges that are not closed and went up, with the number under which they did."""
+        waiting = {id(each) for each in self._backlog}
+        return [(each.event, each.number) for each in self._kept if id(each) not in waiting]
+
     def has(self, interval: int) -> bool:
         """Whether an interval is sealed and not released."""
         return any(each.event.start <= interval < each.event.stop for each in self._kept)
@@ -294,6 +299,8 @@ class Contributions:
 
     def _send_range(self, event: Sealed, start: int, stop: int) -> None:
         """Contribute [start, stop) of a range, and each revision in it by itself."""
+        if event.ahead:
+            return
         if self.until is not None:
             stop = min(stop, self.until)
         coverage = bitmap_of(1 << self._number)

@@ -22,9 +22,11 @@ from elfmesh.control.jobs.failure_domains import share
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Sealed
-from elfmesh.control.protocol.messages_safety import Keep, Kept
+from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy
+from elfmesh.control.protocol.messages_standby import ContributionRequest
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.parts import entries_of
 
 AGAIN_S = 2.0
@@ -98,6 +100,20 @@ class CopySender:
         if message.epoch in (copy.epoch, UNTOLD):
             copy.at[sender.id] = sender
 
+    def answer(self, master: Contact, message: ContributionRequest, ranges: list[tuple[Sealed, int]]) -> None:
+        """Send the master what has gone up and may be on its way, or lost with a reducer.
+
+        Args:
+            master: the agent that asks.
+            message: its request.
+            ranges: the contributions that are not closed, with their numbers.
+        """
+        for event, number in ranges:
+            keep, payload = self._copy_of(event, number, message.epoch)
+            if event.stop > message.start and len(payload) <= DATA_FRAME_BYTES_MAX:
+                lane = BULK_LANE if payload else 0
+                self._context.send(master, KeptCopy(message.epoch, keep), payload, lane=lane)
+
     def released(self, closed: int) -> None:
         while self._open and self._open.peekitem(0)[1].event.stop <= closed:
             self._open.popitem(0)
@@ -120,26 +136,29 @@ class CopySender:
         """Open contributions that too few peers have."""
         return sum(not self._is_safe(copy) for copy in self._open.values())
 
+    @property
+    def has_peers(self) -> bool:
+        return bool(self._peers)
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether another agent has each open contribution, in another rack if a peer is in one."""
+        me = self._context.me
+        elsewhere = [peer for peer in self._peers if not share(me, peer, "rack")] or self._peers
+        wanted = {peer.id for peer in elsewhere}
+        return bool(wanted) and all(self._has(copy, wanted) for copy in self._open.values())
+
+    @safeguard("handed-over-before-the-end")
+    def _has(self, copy: _Copy, hosts: set[bytes]) -> bool:
+        return bool(hosts & copy.at.keys())
+
     def _is_safe(self, copy: _Copy) -> bool:
         elsewhere = any(not share(self._context.me, peer, "rack") for peer in copy.at.values())
         return elsewhere and len(copy.at) >= self._replicas
 
     def _send(self, copy: _Copy) -> int:
         """Send a copy to whom it lacks; says how many bytes that were."""
-        event = copy.event
-        message = Keep(
-            event.job,
-            event.incarnation,
-            self._context.me.id,
-            copy.number,
-            event.start,
-            event.stop,
-            tuple(map(entries_of, event.parts)),
-            event.evaluated,
-            _version(event)[1],
-            copy.epoch,
-        )
-        payload = b"".join(each.payload for run in event.parts for each in run)
+        message, payload = self._copy_of(copy.event, copy.number, copy.epoch)
         if len(payload) > DATA_FRAME_BYTES_MAX:
             self._context.stats["control.not_kept_too_big"] += 1
             return 0
@@ -150,6 +169,22 @@ class CopySender:
                 sent += len(payload)
         self._later()
         return sent
+
+    def _copy_of(self, event: Sealed, number: int, epoch: int) -> tuple[Keep, bytes]:
+        payload = b"".join(each.payload for run in event.parts for each in run)
+        message = Keep(
+            event.job,
+            event.incarnation,
+            self._context.me.id,
+            number,
+            event.start,
+            event.stop,
+            tuple(map(entries_of, event.parts)),
+            event.evaluated,
+            _version(event)[1],
+            epoch,
+        )
+        return message, payload
 
     def _again(self) -> None:
         left = AGAIN_BYTES

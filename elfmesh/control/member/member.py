@@ -27,13 +27,14 @@ from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.early_sender import EarlySender
+from elfmesh.control.member.hand_over import HandOver
 from elfmesh.control.member.pane_sender import PaneSender
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.stall_watch import StallWatch
 from elfmesh.control.member.trees import MemberTrees
 from elfmesh.control.member.worker_control import WorkerControl
-from elfmesh.control.protocol.events import Persist, Revised, Sealed
+from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol.messages import Mark, Rate, Roster, RosterAck, Waiting, pack
 from elfmesh.interval_map import END
 from elfmesh.machine import Contact
@@ -76,11 +77,12 @@ class Member:
         self.terms: Terms | None = None
         self._worker, self._received = WorkerControl(context, manifest), False
         self.closed: int | None = None
-        self._pending: deque[Sealed] = deque()
+        self._pending: deque[ctl.Sealed] = deque()
         self._stall_watch = StallWatch(context, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(context)
         self.requests = RosterRequests(context, self)
         self.early, self.panes = EarlySender(context, self), PaneSender(context, self)
+        self.hand_over = HandOver(context, self)
         self._trees.subscribe()
         self.requests.begin()
 
@@ -116,12 +118,13 @@ class Member:
         """Whether all intervals that are expected of this agent are closed."""
         if not self.requests.leaving or self.entry is None or self.entry.until is None:
             return False  # the master may just give a number to an agent that has none
-        return self.closed is not None and self.closed >= self.entry.until
+        return self.hand_over.is_done or (self.closed is not None and self.closed >= self.entry.until)
 
     @property
     def _holds_back(self) -> bool:
         """Whether sealed ranges wait, because the member has no number, or leaves without a last interval."""
-        return self.entry is None or (self.requests.leaving and self.entry.until is None)
+        leaves = self.requests.leaving or self.hand_over.begun
+        return self.entry is None or (leaves and self.entry.until is None)
 
     # -- messages of the master ------------------------------------------------------------------------
 
@@ -154,10 +157,10 @@ class Member:
             self.contributions.until = entry.until
         agents = {each.contact.id for each in terms.members}
         self._copy_store.panes.members_are(self.job, self.manifest.incarnation, agents)
-        self._context.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
+        self._context.emit(ctl.Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         self._restage(terms)
-        self.copy_sender.peers_are(terms.members, self.plan.replicas)
+        self.copy_sender.peers_are(terms.members, self.hand_over.replicas)
         self.panes.on_roster(terms)
         moved = self._trees.place(self.job, terms.layout or None)
         if entry is not None and (joined or new_term or moved):
@@ -165,6 +168,7 @@ class Member:
             self._catch_up()
         while self._pending and not self._holds_back:
             self._contribute(self._pending.popleft())
+        self.hand_over.on_roster()
         self._worker.pause(terms.paused, len(self._pending))
         return self._acknowledgement()
 
@@ -288,16 +292,16 @@ class Member:
         self.contributions.stop()
         self.accounting.stop()
         self._copy_store.stopped(self.job, self.manifest.incarnation)
-        self._context.emit(Persist("member", self.job, b""))
+        self._context.emit(ctl.Persist("member", self.job, b""))
         self._worker.stop(self.manifest.incarnation)
         self._trees.unsubscribe()
 
     # -- reports of the worker -------------------------------------------------------------------------
 
-    def sealed(self, event: Sealed) -> None:
+    def sealed(self, event: ctl.Sealed) -> None:
         if event.incarnation != self.manifest.incarnation:
             return
-        self._received = True
+        self._received, event = True, self.hand_over.marked(event)
         if event.again and self.start is not None and event.start < self.start:
             self.accounting.take(self.ledger.closed(self._worker.stands(event), is_found=True))
         elif self._holds_back:
@@ -306,7 +310,7 @@ class Member:
         else:
             self._contribute(event)
 
-    def _contribute(self, event: Sealed) -> None:
+    def _contribute(self, event: ctl.Sealed) -> None:
         """Contribute the part of a range that the version of its intervals has evaluated (D-16)."""
         open_from = event.start if self.closed is None else max(event.start, self.closed)
         stop = self._worker.valid_until(event, open_from, event.stop)
@@ -323,7 +327,7 @@ class Member:
             self.contributions.add(up)
             self._settle_closed()  # intervals may have been closed before they were sealed
 
-    def revised(self, event: Revised) -> None:
+    def revised(self, event: ctl.Revised) -> None:
         """Take a revision of a sealed interval, for which records came late (D-12)."""
         if event.incarnation != self.manifest.incarnation:
             return
@@ -341,14 +345,14 @@ class Member:
             for place in waits:  # the ledger adds corrections when the range goes up
                 self._pending[place] = self._pending[place].revised(event)
 
-    def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
+    def _gone_up(self, event: ctl.Sealed, number: int, again: bool) -> None:
         self.copy_sender.add(event, number, self.epoch)
         if not again:
             self._tell_rate(event, number)
             self._stall_watch.sealed(event.stop)
         self._stall_watch.begin()
 
-    def _tell_rate(self, event: Sealed, number: int) -> None:
+    def _tell_rate(self, event: ctl.Sealed, number: int) -> None:
         inputs = dict(event.inputs)
         for sealed in event.parts[0]:
             self._rate.add(inputs.get(sealed.interval, (sealed.counts[CONTRIBUTED],)))

@@ -25,6 +25,7 @@ from elfmesh.control.paths.site_parts import SiteParts
 from elfmesh.control.protocol.events import (
     EarlyReported,
     LocalStreams,
+    LogEnded,
     PanesCut,
     Persist,
     Revised,
@@ -41,7 +42,7 @@ ASK_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between the first questions what runs; then every ASK_ALWAYS_S."""
 
 ASK_ALWAYS_S = 30.0
-LEAVING = "leaving"
+LEAVING, AT_ONCE = "leaving", b"\2"
 LEFT_S = 0.1
 """How often an agent that leaves looks whether it may."""
 
@@ -61,7 +62,7 @@ class MemberHost:
         self._epochs: list[Terms] = []
         self._leaving: int | None = None
         self._notified: list[Callable[[int], None]] = []
-        self._was_leaving: Callable[[int], None] | None = None
+        self._was_leaving: tuple[Callable[[int], None], bool] | None = None
         self.departed: Callable[[bool], bool] = lambda idle: idle
         """Whether no agent counts on this one for anything; the argument says whether its members have
         ended."""
@@ -90,7 +91,7 @@ class MemberHost:
         self.ask_soon()
         if self._was_leaving is not None:
             was_leaving, self._was_leaving = self._was_leaving, None
-            self.leave(was_leaving)
+            self.leave(*was_leaving)
 
     def _of_member(self, job: bytes) -> tuple[Terms, int] | None:
         """The newest terms of a member, and the closed watermark as it knows it."""
@@ -111,25 +112,26 @@ class MemberHost:
         manifests = (member.manifest for member in list(self.members.values()))
         return next((each.qualified for each in manifests if tree in each.trees), tree.hex())
 
-    def was_leaving(self, done: Callable[[int], None]) -> None:
+    def was_leaving(self, done: Callable[[int], None], how: bytes) -> None:
         """A restart came in the middle of leaving: go on as soon as the streams are here."""
-        self._was_leaving = done
+        self._was_leaving = done, how == AT_ONCE
 
-    def leave(self, done: Callable[[int], None]) -> None:
+    def leave(self, done: Callable[[int], None], at_once: bool = False) -> None:
         """Take part in nothing new, end what runs at the intervals that the masters name (D-14).
 
         Args:
             done: told how many jobs were left, once nothing is expected of this agent any more.
+            at_once: hand the open windows over instead of waiting for their ends.
         """
         idle = not self._notified
         self._notified.append(done)
-        if self._leaving is None:
-            self._context.emit(Persist(LEAVING, self._context.me.id, b"\1"))
-            for name in self.admission.streams:
+        if self._leaving is None or at_once:
+            self._context.emit(Persist(LEAVING, self._context.me.id, AT_ONCE if at_once else b"\1"))
+            for name in self.admission.streams if self._leaving is None else ():
                 self._context.emit(Unsubscribe(ids.stream_id(name)))
             for member in self.members.values():
-                member.requests.leave()
-            self._leaving = len(self.members)
+                (member.hand_over.begin if at_once else member.requests.leave)()
+            self._leaving = len(self.members) if self._leaving is None else self._leaving
         if idle:
             self._left()
 
@@ -179,7 +181,7 @@ class MemberHost:
         else:
             self._context.after(LEFT_S, lambda: self._part(member))
 
-    def worker_reported(self, event: Revised | EarlyReported | PanesCut | WorkerReport) -> None:
+    def worker_reported(self, event: Revised | EarlyReported | PanesCut | LogEnded | WorkerReport) -> None:
         """Pass on what the worker of a job reports besides sealed intervals."""
         member = self.members.get(event.job)
         if member is None:
@@ -191,6 +193,8 @@ class MemberHost:
                 member.early.reported(event)
             case PanesCut():
                 member.panes.cut(event)
+            case LogEnded():
+                member.hand_over.ended(event)
             case WorkerReport():
                 report = Report(event.job, self._context.name, event.samples, event.error)
                 self._context.send(member.master, report)

@@ -70,12 +70,14 @@ class RosterRequests:
 
     Attributes:
         leaving: whether the member asks for a last interval.
+        ended: one past the last interval that it has sealed ahead of time; None: it does not leave at once.
     """
 
     def __init__(self, context: Context, member: RosterApplicant) -> None:
         self._context, self._member = context, member
         self.leaving, self._stopped, self._by_route = False, False, True
         self._leaving_again: Timer | None = None
+        self.ended: int | None = None
 
     def begin(self) -> None:
         self._context.after(ENROLL_S, self._enroll_again)
@@ -98,15 +100,19 @@ class RosterRequests:
         Ranges that are sealed meanwhile wait, because no record beyond the last interval would have them.
         """
         self.leaving = True
+        if self._leaving_again is not None:
+            self._leaving_again.cancel()
         if self._stopped or self._member.has_left:
             return
-        manifest, frontier = self._member.manifest, self._member.frontier
+        manifest, member = self._member.manifest, self._member
+        sealed = [each for each in (member.frontier, self.ended) if each is not None]
         leaving = Leaving(
             manifest.job_id,
             manifest.incarnation,
             self._context.me,
-            self._member.epoch,
-            FIRST if frontier is None else frontier,
+            member.epoch,
+            max(sealed, default=FIRST),
+            self.ended is not None,
         )
         # Alternate between the root of the tree, which may not lead any more, and the known master.
         if self._by_route:

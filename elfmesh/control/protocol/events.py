@@ -38,6 +38,8 @@ from elfmesh.control.protocol.events_results import LogRead as LogRead
 from elfmesh.control.protocol.events_results import MendLog as MendLog
 from elfmesh.control.protocol.events_results import ReadLog as ReadLog
 from elfmesh.control.protocol.events_standby import CutPanes as CutPanes
+from elfmesh.control.protocol.events_standby import EndLog as EndLog
+from elfmesh.control.protocol.events_standby import LogEnded as LogEnded
 from elfmesh.control.protocol.events_standby import PanesCut as PanesCut
 from elfmesh.machine import Effect, Event, Received, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
@@ -151,7 +153,8 @@ class Sealed(Event):
     worker follow each other without a gap from `StartWorker.start` on. `again`: an earlier boot has sealed
     the range; ranges before the start come first and may have gaps, because they are closed. `evaluated`: see
     `Stage`. `begun`: see `StartWorker`; 0: the newest. `inputs`: where a text has several inputs, the records
-    that pass the filters of each, by interval.
+    that pass the filters of each, by interval. `ahead`: the agent leaves at once, so copy hosts get the range
+    and no tree (`RosterEntry`); set by the member.
     """
 
     job: bytes
@@ -163,6 +166,7 @@ class Sealed(Event):
     evaluated: int = 1
     begun: int = 0
     inputs: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    ahead: bool = False
 
     def within(self, start: int, stop: int) -> Sealed:
         """Return the part in [start, stop)."""
@@ -291,6 +295,7 @@ INPUTS: tuple[type[Event], ...] = (
     EarlyReported,
     PostsRead,
     PanesCut,
+    LogEnded,
     WorkerReport,
     Finalised,
     EarlyMerged,

@@ -1,4 +1,7 @@
-"""Effects and events about open panes that a member ships to a standby; `events` exports them."""
+"""Effects and events about the open panes of a job here; `events` exports them.
+
+A member ships them to a standby, or seals them because its agent leaves at once.
+"""
 
 from __future__ import annotations
 
@@ -54,4 +57,31 @@ class PanesCut(Event):
     first: int = 0
     until_us: int = 0
     error: str = ""
+    begun: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndLog(Effect):
+    """Treat the logs of a job as ended: read them to their end, then seal every open interval.
+
+    Attributes:
+        stop: seal the intervals below as well, although nothing of them was read.
+    """
+
+    job: bytes
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnded(Event):
+    """An `EndLog` was carried out; the `Sealed` events came before.
+
+    Attributes:
+        stop: one past the last interval that is sealed.
+        begun: see `StartWorker`.
+    """
+
+    job: bytes
+    incarnation: str
+    stop: int
     begun: int = 0

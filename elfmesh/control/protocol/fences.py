@@ -64,6 +64,7 @@ FENCES: dict[type[Message], Fence] = {
     parts.PartRequest: _fence(By.EPOCH, "job", "epoch", "sender"),
     safety.Verify: _fence(By.EPOCH, "manifest.job_id", "epoch", "sender"),
     safety.Surrender: _fence(By.EPOCH, "job", "epoch", "master"),
+    standby.ContributionRequest: _fence(By.EPOCH, "job", "epoch", "sender"),
     versions.Rehearse: _fence(By.EPOCH, "manifest.job_id", "epoch"),
     succession.Replica: _fence(By.EPOCH, "terms.manifest.job_id", "terms.epoch", "sender"),
     succession.Handover: _fence(By.EPOCH, "terms.manifest.job_id", "terms.epoch", "sender"),

@@ -137,6 +137,9 @@ class Leaving(Message, frozen=True, tag="ctl.leaving"):
     """Member to master: it leaves and has sealed all intervals below `frontier`; which is its last one?
 
     The master answers with the roster, or with `Stop` if the agent is not on it.
+
+    Attributes:
+        ahead: it leaves at once, see `RosterEntry`. A master of an earlier release ignores it.
     """
 
     job: Id
@@ -144,6 +147,7 @@ class Leaving(Message, frozen=True, tag="ctl.leaving"):
     member: Contact
     epoch: Count
     frontier: Index
+    ahead: bool = False
 
 
 class Roster(Caused, frozen=True, tag="ctl.roster"):

@@ -97,7 +97,17 @@ class Shipping(Message, frozen=True, tag="ctl.shipping"):
     problem: str = ""
 
 
-STANDBY_MESSAGES: tuple[type[Message], ...] = (Delta, Chained, Prefix, Shipping)
+class ContributionRequest(Caused, frozen=True, tag="ctl.contribution_request"):
+    """Master to a member: send me what you have contributed from interval `start` on, as `KeptCopy`."""
+
+    since: ClassVar[int] = 3
+
+    job: Id
+    epoch: Count
+    start: Index
+
+
+STANDBY_MESSAGES: tuple[type[Message], ...] = (Delta, Chained, Prefix, Shipping, ContributionRequest)
 """For the codec."""
 
 

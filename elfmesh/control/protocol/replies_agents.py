@@ -151,10 +151,14 @@ class VotesReport(msgspec.Struct, frozen=True):
 
 
 class LeavingJob(msgspec.Struct, frozen=True):
-    """A job that an agent has not left yet."""
+    """A job that an agent has not left yet.
+
+    `problem`: why its open windows are not handed over, if the agent leaves at once.
+    """
 
     job: str
     paused: bool
+    problem: str | UnsetType = UNSET
 
 
 class LeavingAgent(msgspec.Struct, frozen=True):

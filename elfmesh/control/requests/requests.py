@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from elfmesh import ids
@@ -202,17 +203,18 @@ class Requests:
 
         def late() -> None:
             notified.append(True)
-            members = self._member_host.members.values()
-            paused = dict.fromkeys(self._member_host.votes_on(), False)
-            paused |= {each.manifest.qualified: each.paused for each in members}
-            jobs = [LeavingJob(*each) for each in paused.items()]
+            found = {job: LeavingJob(job, False) for job in self._member_host.votes_on()}
+            for each in self._member_host.members.values():
+                job = each.manifest.qualified
+                found[job] = LeavingJob(job, each.paused, each.hand_over.problem or UNSET)
+            jobs = list(found.values())
             self._reply(event.token, OK, LeavingAgent(self._context.name, "leaving", len(jobs), jobs))
 
         notified: list[bool] = []
         wait = event.body.get("wait")
         wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
         over = self._context.after(min(max(0.0, wait_s), LEAVE_WAIT_S), late)  # in this order NaN is 0
-        self._member_host.leave(left)
+        self._member_host.leave(left, event.body.get("now") is True)
 
     # -- verbs -----------------------------------------------------------------------------------------
 

@@ -42,6 +42,9 @@ from elfmesh.storage.frames import Frame, Sealed, SealedInterval
 
 log = logging.getLogger("elf.worker")
 
+TO_END_US = 1_000_000
+"""Time for which the logs of an agent that leaves at once are read to their end."""
+
 MOVING = "moving"
 """Reason for holding a job while it changes its reader."""
 
@@ -101,6 +104,9 @@ class LocalJob:
         self.early_members = 1  # agents that share the thresholds of early rows
         self._early_at_us: int | None = None
         self.cut_order: ctl.CutPanes | None = None
+        self.end_order: ctl.EndLog | None = None
+        self._ended_by: ctl.EndLog | None = None
+        self._to_end_since_us: int | None = None
         self._cut_number = 0
 
     @property
@@ -281,6 +287,36 @@ class LocalJob:
         outcome.events.append(self._saying.cut(order.number, whole, panes, *read))
 
     @property
+    def log_has_ended(self) -> bool:
+        """Return whether this agent reads nothing more for the job, because it leaves at once."""
+        return self._ended_by is not None
+
+    def end_log(
+        self,
+        at: Sequence[FilePosition],
+        now_us: int,
+        outcome: WorkerOutcome,
+        spool_bytes_max: int | None = None,
+        *,
+        at_end: bool,
+    ) -> None:
+        """Seal every open interval, once for each order, as soon as the logs are read to their end.
+
+        Logs that grow faster than they are read end after `TO_END_US`.
+        """
+        order = self.end_order
+        if order is None or order == self._ended_by:
+            return
+        if self._to_end_since_us is None:
+            self._to_end_since_us = now_us
+        if not (at_end or self.log_has_ended or now_us - self._to_end_since_us >= TO_END_US):
+            return
+        self._ended_by = order
+        while self.worker.next_index < self.worker.ends_at(order.stop):
+            self.seal(at, now_us, outcome, spool_bytes_max)
+        outcome.events.append(self._saying.ended(self.worker.next_index))
+
+    @property
     def _early_us(self) -> int | None:
         job = self.worker.head.statement.job
         return None if job is None else job.early_us
@@ -319,7 +355,7 @@ class LocalJob:
     def due_us(self) -> int | None:
         """Return when the next interval ends or early rows are due; None if neither is, or while held."""
         window, job = self.worker.head.statement.window, self.worker.head.statement.job
-        if window is None or self.held:
+        if window is None or self.held or self.log_has_ended:
             return None
         early_us = None if job is None or self._early_at_us is None else job.early_us
         dues = [] if early_us is None else [(self._early_at_us or 0) + early_us]

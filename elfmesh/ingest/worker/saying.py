@@ -93,6 +93,9 @@ class Saying:
         about = (self._manifest.job_id, self._manifest.incarnation, number, True)
         return ctl.PanesCut(*about, error=error, begun=self._begun)
 
+    def ended(self, stop: int) -> ctl.LogEnded:
+        return ctl.LogEnded(self._manifest.job_id, self._manifest.incarnation, stop, self._begun)
+
     def _sealed(
         self,
         start: int,

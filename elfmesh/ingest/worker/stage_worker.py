@@ -30,6 +30,7 @@ from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 class StageWorker(JobWorker):
     """Worker of the intervals [first, stop) of a job, by one version.
 
+    `ends_at`: because its logs have ended, exactly the intervals below are sealed; None: they have not.
     `heir`: another version precedes it and counts older records until `inherit`. `late` receives late records
     of this and of earlier versions. From `alike_from` on, versions have the same time columns.
     """
@@ -65,6 +66,7 @@ class StageWorker(JobWorker):
             kind = EarlyWindows if self.statement.plan.seal is None else SealedWindows
             self.early = kind(self.statement, around.seed)
         self.tail: PaneTail | None = None
+        self.ends_at: int | None = None
         self._job_start, self._alike_from = start_index, alike_from
         if not heir:
             self._date_late()
@@ -118,8 +120,8 @@ class StageWorker(JobWorker):
     @property
     def ready_index(self) -> int:
         """Return the greatest argument for `seal`: at most the end of this version, and of the job."""
-        ready = super().ready_index
-        if self._until_us is not None:
+        ready = super().ready_index if self.ends_at is None else max(self.next_index, self.ends_at)
+        if self._until_us is not None and self.ends_at is None:
             end = -(-self._until_us // self._slide_us)
             ready = max(self.next_index, end if self.watermark_us >= self._until_us else min(ready, end))
         return ready if self.stop is None else min(ready, max(self.stop, self.next_index))

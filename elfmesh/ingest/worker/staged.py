@@ -16,7 +16,7 @@ from itertools import chain
 
 from elfmesh import ql
 from elfmesh.cbt import PartialTooLarge
-from elfmesh.control.jobs.records import BUCKETS, OVERFLOW
+from elfmesh.control.jobs.records import BUCKETS, FIRST, OVERFLOW
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.parsers import Parsed
@@ -77,6 +77,11 @@ def _alike_from(stages: Sequence[Stage], statements: Sequence[ql.Statement]) -> 
     return found
 
 
+ENDED_MAX = 256
+"""Maximum number of intervals with records that are sealed at once because the logs have ended, so that the
+frames stay small: a record may be in hundreds of open windows."""
+
+
 class StagedWorker:
     """Workers of one job at one agent, oldest version first."""
 
@@ -127,6 +132,19 @@ class StagedWorker:
     @property
     def totals(self) -> list[int]:
         return [sum(each) for each in zip(self._done, *(part.totals for part in self._parts), strict=True)]
+
+    def ends_at(self, stop: int) -> int:
+        """Let the next call of `seal` seal everything that was read, and what is below `stop`.
+
+        Returns one past the last interval to be sealed. If more than `ENDED_MAX` intervals have records, the
+        next call seals the first ones only.
+        """
+        end = max(part.end_index for part in self._parts)
+        target = max(self.next_index, stop, FIRST if end <= FIRST + 1 else end)
+        occupied = self.head.tally.occupied(self.next_index, target)
+        for part in self._parts:
+            part.ends_at = occupied[ENDED_MAX] if len(occupied) > ENDED_MAX else target
+        return target
 
     @property
     def nbytes(self) -> int:

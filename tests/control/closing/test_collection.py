@@ -50,6 +50,16 @@ def test_an_interval_is_due_from_the_moment_at_which_a_member_is_seen_beyond_it(
     assert rig.decisions == 2, "each contribution may be what an interval has waited for"
 
 
+def test_what_a_member_has_sealed_that_leaves_at_once_makes_no_interval_due() -> None:
+    rig = ClosingRig()
+    rig.book.evict(1, START + 9, ahead=True)
+    rig.contribute(0b10, b"x", stop=START + 8)
+    rig.collection.reported(1, START + 8)
+    assert [rig.collection.due_since(START), rig.collection.frontier] == [None, None]
+    rig.contribute(0b11, b"x", stop=START + 1, attempt=1)
+    assert rig.collection.frontier == START + 1, "another member has sealed it too"
+
+
 def test_a_report_of_a_member_makes_intervals_due_as_a_contribution_does() -> None:
     rig = ClosingRig()
     rig.context.now = 5.0

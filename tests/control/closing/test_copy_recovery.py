@@ -106,6 +106,14 @@ def test_the_copies_of_a_living_member_are_asked_for_after_the_deadline_alone(
     assert len(rig.asked_for()) == asks
 
 
+def test_the_copies_of_a_member_that_has_left_at_once_are_asked_for_without_delay_in_any_job() -> None:
+    rig = Rig(TEXT)
+    rig.book.evict(1, START + 2, ahead=True)
+    assert rig.recovery.ask(0b110, START) > PAST
+    rig.wait(GATHER_S)
+    assert [each.number for each in rig.asked_for()] == [1]
+
+
 def test_a_question_is_repeated_after_pauses_that_double() -> None:
     rig = Rig()
     rig.kill(1)

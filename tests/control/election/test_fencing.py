@@ -23,7 +23,7 @@ from elfmesh.control.protocol.messages_parts import (
     TreeOrder,
 )
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Surrender, Verify
-from elfmesh.control.protocol.messages_standby import Prefix, Shipping
+from elfmesh.control.protocol.messages_standby import ContributionRequest, Prefix, Shipping
 from elfmesh.control.protocol.messages_succession import Handover, Known, Replica
 from elfmesh.control.protocol.messages_versions import Rehearse
 from elfmesh.machine import Contact, Message
@@ -84,6 +84,7 @@ def by_epoch(epoch: int) -> list[tuple[Message, Contact | None]]:
         (PartRoot(JOB, 0, A, epoch, 7), A),
         (TreeOrder(JOB, 0, epoch, 1, 2, 0, True), B),
         (PartRequest(JOB, "i", epoch, 1, 7), B),
+        (ContributionRequest(JOB, epoch, 7), B),
         (Verify(MANIFEST, epoch, 7, 1), B),
         (Surrender(JOB, "i", A, epoch, 0, 7), A),
         (Rehearse(MANIFEST, epoch), None),

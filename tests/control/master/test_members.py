@@ -65,8 +65,8 @@ class Rig:
         participant = Participant(other(number), f"m{number}")
         self.members.on_enroll(Enroll(JOB, incarnation, participant, epoch, version))
 
-    def leave(self, number: int, frontier: int) -> None:
-        self.members.on_leaving(Leaving(JOB, "i", other(number), 1, frontier))
+    def leave(self, number: int, frontier: int, *, ahead: bool = False) -> None:
+        self.members.on_leaving(Leaving(JOB, "i", other(number), 1, frontier, ahead))
 
 
 def test_members_that_come_within_a_moment_share_one_roster() -> None:
@@ -133,6 +133,18 @@ def test_a_member_that_leaves_is_expected_up_to_an_interval_that_no_member_has_s
     assert rig.term.book.entry(1) == entry(1, until=NEXT + 5)
     assert rig.term.reports == ["changed", "changed"]
     assert all(isinstance(message, Roster) for _, message in rig.term.take())
+
+
+def test_a_member_that_leaves_at_once_is_marked_although_it_was_leaving() -> None:
+    rig = Rig()
+    rig.leave(10, NEXT + 5, ahead=True)
+    assert rig.term.book.entry(0) == replace(entry(0, until=NEXT + 5), ahead=True)
+    rig.leave(11, 0)
+    rig.leave(11, NEXT + 9, ahead=True)
+    assert rig.term.book.entry(1) == replace(entry(1, until=NEXT), ahead=True)
+    changes = len(rig.term.reports)
+    rig.leave(11, NEXT + 9, ahead=True)
+    assert len(rig.term.reports) == changes, "it repeats its request until it has the roster"
 
 
 def test_an_agent_that_leaves_before_it_is_a_member_is_stopped_and_gets_no_number() -> None:

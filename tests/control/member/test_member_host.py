@@ -16,7 +16,7 @@ from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member import admission
 from elfmesh.control.member import member_host as under_test
 from elfmesh.control.member.admission import KIND
-from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, LEAVING, LEFT_S, MemberHost
+from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, AT_ONCE, LEAVING, LEFT_S, MemberHost
 from elfmesh.control.protocol.events import (
     LocalStreams,
     Persist,
@@ -327,7 +327,9 @@ def test_an_agent_that_leaves_begins_nothing_and_asks_for_the_last_intervals() -
     assert Unsubscribe(CLICKS) in out
     assert rig.host.members[JOB].requests.leaving
     assert of(rig.announce(replace(MANIFEST, job_id=b"o" * 20))) == (False, "")
-    rig.host.leave(left.append)
+    rig.host.leave(left.append, at_once=True)
+    assert Persist(LEAVING, rig.context.me.id, AT_ONCE) in rig.out()
+    assert rig.host.members[JOB].hand_over.begun
     rig.number(until=9, closed=8)
     rig.wait(1.0)
     assert left == []
@@ -353,7 +355,7 @@ def test_an_agent_that_others_count_on_stays_until_they_do_not() -> None:
 def test_a_restart_in_the_middle_of_leaving_goes_on_with_it_once_the_streams_are_there() -> None:
     rig = Rig()
     left: list[int] = []
-    rig.host.was_leaving(left.append)
+    rig.host.was_leaving(left.append, b"\1")
     assert left == []
     rig.announce(founding=False)
     assert not [effect for effect in rig.out() if isinstance(effect, Send)], "it enrols under no new number"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
-from tests.e2e.fleet import Fleet, eventually
+import pytest
+
+from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, oracle
 from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
@@ -38,3 +42,75 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
         for index, result in found.items():
             if result["agents"]["expected"] == 3:
                 assert result["rows"] == expected[index]["rows"]
+
+
+OPEN = """CREATE JOB e2e.open DEADLINE '1 s' AS
+SELECT k, count(*) AS n FROM log GROUP BY {}, k ORDER BY k"""
+HOUR = "TUMBLE(ts, INTERVAL '1' HOUR)"
+HOP = "HOP(ts, INTERVAL '10' MINUTE, INTERVAL '60' MINUTE)"
+LINES = 30
+
+
+def write(fleet: Fleet, agent: Agent, at: str) -> None:
+    with fleet.log(agent.number).open("a") as file:
+        file.write(f'{{"ts": "2015-05-17T{at}Z", "k": "web{agent.number}"}}\n' * LINES)
+
+
+@pytest.mark.parametrize(("window", "windows"), [(HOUR, 1), (HOP, 6)])
+@pytest.mark.parametrize("of_master", [False, True])
+def test_an_agent_that_leaves_at_once_hands_its_open_windows_over(
+    tmp_path: Path, window: str, windows: int, of_master: bool
+) -> None:
+    with Fleet(tmp_path) as fleet:
+        for number in range(4):
+            fleet.start(1, options=",format=json,idle=1 h", extra=["--label", f"rack=r{number % 2}"])
+        for agent in fleet:
+            write(fleet, agent, "09:15:00")
+        fleet[0].apply(OPEN.format(window))
+        for agent in fleet:
+            write(fleet, agent, "10:15:00")
+        job = "e2e/open"
+        eventually(lambda: fleet[0].results(job), what="the first window")
+        master = fleet[0].get(f"/v1/jobs/{job}")["master"]
+        leaver = next(agent for agent in fleet if (agent.name == master) is of_master)
+        write(fleet, leaver, "10:16:00")
+        began = time.monotonic()
+        done = elf("leave", "--now", "--api", leaver.api)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{leaver.name} has left 1 job and stops\n"
+        assert leaver.process is not None
+        assert leaver.process.wait(PATIENCE_S) == 0
+        print(f"left after {time.monotonic() - began:.2f} s")
+        others = [agent for agent in fleet if agent is not leaver]
+        closed = {each["interval"]["index"] for each in others[0].results(job)}
+        for agent in others:
+            write(fleet, agent, "12:25:00")
+
+        def later() -> list[dict[str, Any]]:
+            found = [each for each in others[0].results(job) if each["interval"]["index"] not in closed]
+            return [each for each in found if leaver_in(each)] if len(found) >= windows else []
+
+        def leaver_in(record: dict[str, Any]) -> bool:
+            return bool(record["interval"]["start"] <= "2015-05-17T10:15" < record["interval"]["end"])
+
+        records = eventually(later, what="the windows that were open")
+        assert len(records) == windows
+        for record in records:
+            assert (record["state"], record["completeness"]) == ("FINAL", 1.0)
+            rows = {row["k"]: row["n"] for row in record["rows"]}
+            assert rows[f"web{leaver.number}"] >= 2 * LINES
+            assert all(rows[f"web{agent.number}"] >= LINES for agent in others)
+
+
+def test_what_cannot_be_handed_over_is_named_and_the_agent_goes_on(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(1, options=",format=json,idle=1 h")
+        fleet[0].apply(OPEN.format(HOUR))
+        write(fleet, fleet[0], "10:15:00")
+        with pytest.raises(AssertionError, match="now must be true or false"):
+            fleet[0].ask("POST", "/v1/agent/leave?now=perhaps")
+        done = elf("leave", "--now", "--wait", "1 s", "--api", fleet[0].api)
+        assert done.returncode == 1
+        assert f"{fleet[0].name} is still leaving e2e/open (no other agent is a member)" in done.stderr
+        assert fleet[0].process is not None
+        assert fleet[0].process.poll() is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.protocol import events as ctl
 from elfmesh.storage.storage import MemoryStorage
@@ -82,3 +84,46 @@ async def test_a_job_whose_intervals_are_not_closed_stops_reading_until_they_are
     assert host.counts(job) == {(FIRST_INDEX, "a"): 1, (FIRST_INDEX + 1, "a"): 1}
     await host.host.close()
     assert host.errors == []
+
+
+HOP = COUNT.replace("TUMBLE(ts, INTERVAL '10' SECOND)", "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND)")
+
+
+def ends(host: Host) -> list[int]:
+    return [event.stop for event in host.events if isinstance(event, ctl.LogEnded)]
+
+
+@pytest.mark.parametrize(("text", "windows"), [(COUNT, 1), (HOP, 3)])
+async def test_logs_that_end_are_read_to_their_end_and_everything_open_is_sealed(
+    path: Path, text: str, windows: int
+) -> None:
+    job, storage = manifest(text), MemoryStorage()
+    async with running(path, storage) as host:
+        host.write((1, "a"), (12, "a"), (13, "b"))
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.host.end_log(ctl.EndLog(job.job_id, FIRST))
+        await until(lambda: ends(host))
+        assert ends(host) == [FIRST_INDEX + 2]
+        sums = {index: number for (index, key), number in host.counts(job).items() if key == "a"}
+        assert sum(sums.values()) == 2 * windows
+        assert max(sums) == FIRST_INDEX + 1
+        host.write((14, "b"), (31, "c"))
+        host.host.end_log(ctl.EndLog(job.job_id, FIRST_INDEX + 5))
+        await until(lambda: len(ends(host)) == 2)
+        assert ends(host)[1] == host.sealed(job)[-1].stop == FIRST_INDEX + 5
+        assert "c" not in {key for _, key in host.counts(job)}, "what is written later is not read"
+    storage.crash()
+    async with running(path, storage) as host:
+        host.host.end_log(ctl.EndLog(job.job_id, FIRST))
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        await until(lambda: ends(host))
+        assert host.sealed(job)[-1].stop >= FIRST_INDEX + 5, "a restart does not open them again"
+
+
+async def test_a_job_that_reads_nothing_ends_at_once_where_it_stands(path: Path) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
+        host.host.end_log(ctl.EndLog(job.job_id, FIRST))
+        await until(lambda: ends(host))
+        assert (ends(host), host.sealed(job)) == ([FIRST_INDEX], [])

@@ -34,7 +34,13 @@ SAFEGUARDS = {
     **topics.SAFEGUARDS,
     **standby.SAFEGUARDS,
 }
-ELSEWHERE = {**late.ELSEWHERE, **members.ELSEWHERE, **votes.ELSEWHERE, **topics.ELSEWHERE}
+ELSEWHERE = {
+    **late.ELSEWHERE,
+    **members.ELSEWHERE,
+    **votes.ELSEWHERE,
+    **topics.ELSEWHERE,
+    **standby.ELSEWHERE,
+}
 
 
 @dataclass(frozen=True)

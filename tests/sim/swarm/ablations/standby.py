@@ -12,6 +12,13 @@ JOB = {"standby_ms": 100, "replicas": 1, "deadline_s": 0.5, "horizon_s": 1.0, "s
 DYING = small(kinds.CRASH, kinds.PAUSE, job=JOB, hosts=4, trouble_s=3.0, poll_s=0.1)
 """Members die or stop inside a window, and come back after it is closed."""
 
+ELSEWHERE = {
+    "sealed-ahead-is-not-due": "tests/control/test_leaving_flows.py",
+    "handed-over-before-the-end": "tests/control/member/test_hand_over.py",
+    "second-way": "tests/control/test_second_way_flows.py",
+}
+"""No agent of a seed leaves at once, and no invariant names the first of several tentative records."""
+
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "chain-order": (
         "a delta is accepted only behind the one before it",
@@ -34,4 +41,23 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("prefix-once", lambda counts, prefix: counts)),
         DYING,
     ),
+    "sealed-ahead-is-not-due": (
+        "what a member seals before its time, because its agent leaves at once, makes no interval due",
+        "D-14",
+        always(("sealed-ahead-is-not-due", lambda self, members: True)),
+        DYING,
+    ),
+    "handed-over-before-the-end": (
+        "an agent that leaves at once ends after copy hosts have what it has sealed",
+        "D-8",
+        always(("handed-over-before-the-end", lambda self, copy, hosts: True)),
+        DYING,
+    ),
+    "second-way": (
+        "the master asks missing members directly shortly before the deadline",
+        "D-9",
+        always(("second-way", lambda self, missing, at, trees: float("inf"))),
+        DYING,
+    ),
 }
+"""Names of the safeguards that tests take out, with what they are for."""
