@@ -179,7 +179,7 @@ class _Run:
             if both is None:
                 names = f"{type_name(kind)} and {type_name(array.type)}"
                 raise self.statement.origin.error(
-                    f"column {name} has the types {names} in the queries of a UNION",
+                    f"column {name} has the types {names} in the queries that are combined",
                     at,
                     "Convert one of them: CAST(x AS STRING).",
                 )

@@ -66,7 +66,9 @@ class Duration(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Star(Expr):
-    """`*` as a select item or as the argument of count."""
+    """`*` as a select item or as the argument of count; `without` has the names of EXCEPT."""
+
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

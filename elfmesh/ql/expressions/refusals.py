@@ -47,16 +47,11 @@ class Refusal:
 
 
 _SORT = Refusal("ELF-QL has no SORT BY", "Write ORDER BY.")
-_SET = Refusal("ELF-QL has no INTERSECT", "Write SELECT DISTINCT ... FROM a LEFT SEMI JOIN b ON a.x <=> b.x.")
-_MINUS = "Write SELECT DISTINCT ... FROM a LEFT ANTI JOIN b ON a.x <=> b.x."
 _CLOCK = Refusal("ELF-QL has no clock", CLOCK_HINT)
 
 _FILE = "Put the rows into a file: elf run 'SELECT ... FROM t' t.json; or into a TABLE of the job."
 
 UNSUPPORTED_WORDS: dict[str, Refusal] = {
-    "INTERSECT": _SET,
-    "EXCEPT": Refusal("ELF-QL has no EXCEPT", f"{_MINUS} Instead of * EXCEPT (a), name the columns."),
-    "MINUS": Refusal("ELF-QL has no MINUS", _MINUS, ("SELECT", "ALL", "DISTINCT")),
     "VALUES": Refusal("ELF-QL has no VALUES", _FILE, ("(",)),
     "LATERAL": Refusal(
         "ELF-QL has no LATERAL (SELECT ...)",

@@ -35,7 +35,7 @@ from elfmesh.ql.expressions.nodes import (
 )
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import refuse_python
-from elfmesh.ql.plan.names import SelectItem, SelectNames
+from elfmesh.ql.plan.names import SelectItem, SelectNames, dropped_by
 from elfmesh.ql.plan.reduction import ReducedColumns, makes_list
 from elfmesh.ql.plan.render import render
 from elfmesh.ql.plan.sealing import refuse_sealed
@@ -215,8 +215,11 @@ class _Analyser:
             elif star_columns is None:
                 self._star = True
             else:
+                dropped = dropped_by(expr, star_columns, self._source.error)
                 items += [
-                    SelectItem(column, FieldRef(column, True, at=expr.at), False) for column in star_columns
+                    SelectItem(column, FieldRef(column, True, at=expr.at), False)
+                    for at, column in enumerate(star_columns)
+                    if at not in dropped
                 ]
         seen: dict[str, SelectItem] = {}
         for item in items:

@@ -8,7 +8,8 @@ from elfmesh.ql.expressions.nodes import Expr, Over, walk
 from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grouping
 from elfmesh.ql.lowering.lowering_lists import exploded, explodes
 from elfmesh.ql.lowering.lowering_rows import over_rows
-from elfmesh.ql.plan.draft_types import Draft, SelectDraft, UnionDraft
+from elfmesh.ql.lowering.set_operations import set_operation
+from elfmesh.ql.plan.draft_types import UNION, Draft, SelectDraft, UnionDraft
 from elfmesh.ql.plan.names import SelectItem, SelectNames
 from elfmesh.ql.plan.relation import Union
 from elfmesh.ql.plan.relation_base import Relation
@@ -19,6 +20,8 @@ class Planner(Lowering):
     """Planner of one statement, for any kind of draft."""
 
     def query(self, draft: Draft) -> Relation:
+        if isinstance(draft, UnionDraft) and draft.kind != UNION:
+            return set_operation(self, draft)
         if isinstance(draft, UnionDraft):
             union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
             return self.all_rows(union, distinct=True) if draft.distinct else union

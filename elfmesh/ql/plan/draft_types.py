@@ -10,6 +10,9 @@ from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.scope import NameScope
 from elfmesh.ql.plan.selection import Select
 
+UNION, INTERSECT, EXCEPT = "UNION", "INTERSECT", "EXCEPT"
+"""Kinds of `UnionDraft`."""
+
 
 @dataclass(slots=True)
 class StreamRead:
@@ -61,12 +64,16 @@ class SelectDraft:
 
 @dataclass(slots=True)
 class UnionDraft:
-    """UNION [ALL] of queries with equally many columns; `distinct` removes duplicates of all rows."""
+    """UNION, INTERSECT or EXCEPT of queries with equally many columns; `distinct` removes duplicate rows.
+
+    INTERSECT and EXCEPT have two sources.
+    """
 
     sources: list[Draft]
     distinct: bool
     columns: tuple[str, ...]
     at: TextPosition
+    kind: str = UNION
 
 
 Draft = SelectDraft | UnionDraft

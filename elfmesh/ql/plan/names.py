@@ -7,11 +7,12 @@ else, and the alias otherwise. If the two could differ, QueryError is raised.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from elfmesh.ql.expressions.nodes import Aggregate, Expr, FieldRef, place_of, rewrite, walk
+from elfmesh.ql.expressions.nodes import Aggregate, Expr, FieldRef, Star, place_of, rewrite, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
+from elfmesh.text import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +123,23 @@ class SelectNames:
                 place_of(node),
                 f"Repeat the expression, or write `{node.path}` in backquotes for the field.",
             )
+
+
+def dropped_by(star: Star, columns: Sequence[str], error: Callable[..., Exception]) -> set[int]:
+    """Return the places of the columns that `* EXCEPT (...)` leaves out.
+
+    Raises:
+        QueryError: a name is that of no column or of several; or no column is left.
+    """
+    dropped = set[int]()
+    for name in star.without:
+        found = [at for at, column in enumerate(columns) if column == name]
+        found = found or [at for at, column in enumerate(columns) if column.lower() == name.lower()]
+        if len(found) != 1 or found[0] in dropped:
+            hint = suggest(name, columns) or f"There are {', '.join(columns)}."
+            what = "has no column" if not found else "has several columns" if len(found) > 1 else "twice has"
+            raise error(f"EXCEPT names {name}, and `*` {what} of this name", star.at, hint)
+        dropped.update(found)
+    if columns and len(dropped) == len(columns):
+        raise error("* EXCEPT leaves no column", star.at, "Leave one out of EXCEPT.")
+    return dropped

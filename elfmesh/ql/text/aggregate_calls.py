@@ -37,7 +37,8 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
         )  # fmt: skip
     kind, form = "avg" if name == "mean" else name, AGGREGATES[name]
     if kind == "count" and any(isinstance(arg, Star) for arg in args):
-        if len(args) > 1 or distinct:
+        starred = any(isinstance(arg, Star) and arg.without for arg in args)
+        if len(args) > 1 or distinct or starred:
             raise translator.error(node, "count takes * alone", "Write count(*) or count(DISTINCT x).")
         return Aggregate(kind, (), at=place)
     if any(isinstance(arg, Star) for arg in args):

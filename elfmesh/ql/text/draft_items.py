@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Star, WindowBound
 from elfmesh.ql.expressions.text_source import TextPosition
+from elfmesh.ql.plan.names import dropped_by
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.text.translate import Translator
 
@@ -36,7 +37,9 @@ def read_items(
             items.append((None, expr))
         elif isinstance(expr, Star):
             fields = scope.stars(qualifier, translator.place(node))
-            items += [(scope.plain(each.path), each) for each in fields]
+            columns = [(scope.plain(each.path), each) for each in fields]
+            dropped = dropped_by(expr, [name for name, _ in columns], scope.error)
+            items += [each for at, each in enumerate(columns) if at not in dropped]
         elif isinstance(expr, FieldRef):
             plain = scope.plain(expr.path)
             one = next((one for one in scope.inputs if one.find(plain)), None)

@@ -17,6 +17,7 @@ from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
 from elfmesh.ql.plan.draft_types import (
+    UNION,
     Draft,
     ElementsRead,
     JoinDraft,
@@ -91,7 +92,7 @@ class Drafter:
     _around: list[NameScope] = field(default_factory=list)
 
     def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
-        """Translate a SELECT or UNION; `named` has the queries of WITH in scope, by lower-case name."""
+        """Translate a query; `named` has the queries of WITH in scope, by lower-case name."""
         self._depth += 1
         try:
             if self._depth > DEPTH_MAX:
@@ -115,7 +116,7 @@ class Drafter:
         if isinstance(tree, exp.Subquery):
             self._refuse_clauses(tree, {"this", "alias", "with_"})
             return self.draft(tree.this, named)
-        if isinstance(tree, exp.Union):
+        if isinstance(tree, exp.SetOperation):
             return self._union(tree, named)
         if not isinstance(tree, exp.Select):
             raise self._error(tree, "this is not a SELECT", "Write SELECT ... FROM stream.")
@@ -328,23 +329,23 @@ class Drafter:
         self.scalars.append((name, draft))
         return Scalar(name, at=place)
 
-    # -- UNION
+    # -- UNION, INTERSECT, EXCEPT
 
-    def _union(self, tree: exp.Union, named: Mapping[str, Any]) -> Draft:
+    def _union(self, tree: exp.SetOperation, named: Mapping[str, Any]) -> Draft:
         known = {"this", "expression", "distinct", "order", "limit", "offset", "with_", "with"}
         self._refuse_clauses(tree, known)
         left, right = self.draft(tree.this, named), distinguished(self.draft(tree.expression, named))
-        distinct = bool(tree.args.get("distinct"))
+        distinct, kind = bool(tree.args.get("distinct")), tree.key.upper()
         if len(left.columns) != len(right.columns):
             raise self._error(
                 tree.expression,
-                f"UNION of {len(left.columns)} and {len(right.columns)} columns",
+                f"{kind} of {len(left.columns)} and {len(right.columns)} columns",
                 "Select equally many in each query.",
             )
         sources = [left]
-        if isinstance(left, UnionDraft) and not distinct and not left.distinct:
+        if isinstance(left, UnionDraft) and not distinct and not left.distinct and left.kind == kind == UNION:
             sources = left.sources
-        union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree))
+        union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree), kind)
         if not any(tree.args.get(name) for name in ("order", "limit", "offset")):
             return union
         scope = NameScope(self.origin, [Input("#", union.columns, union.at)], {})

@@ -161,7 +161,9 @@ class OuterNames:
                     if one.columns is None:
                         return None
                     found += one.columns
-            return found
+            star = item if isinstance(item, exp.Star) else item.this
+            dropped = {each.name.lower() for each in star.args.get("except_") or ()}
+            return [name for name in found if name.lower() not in dropped]
         if isinstance(item, exp.Anonymous) and str(item.this).removeprefix(MARK) in GENERATORS:
             return None
         path = dotted_parts(item)

@@ -113,7 +113,7 @@ def columns_named(query: Any, width: int | None = None) -> Any:
         columns = [exp.column(each.copy()) for each in names]
         return exp.Select(expressions=columns, from_=exp.From(this=exp.Subquery(this=named, alias=alias)))
     select = named
-    while isinstance(select, exp.Union):
+    while isinstance(select, exp.SetOperation):
         select = select.this
     if isinstance(select, exp.Select):
         select_columns(select, [each.copy() for each in select.selects])

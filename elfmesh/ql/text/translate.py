@@ -66,7 +66,7 @@ _MEANT: dict[type[exp.Expr], set[str]] = {
     exp.Case: {"ifs", "default"}, exp.If: {"true"}, exp.Between: {"low", "high"}, exp.Interval: {"unit"},
     exp.Cast: {"to", "_type"}, exp.TryCast: {"to", "safe", "_type"}, exp.Trim: {"position"},
     exp.AtTimeZone: {"zone"}, exp.StrPosition: {"substr"}, exp.Substring: {"start", "length"},
-    exp.Overlay: {"from_", "for_"},
+    exp.Overlay: {"from_", "for_"}, exp.Star: {"except_"},
     exp.In: {"query"}, exp.Window: {"partition_by", "order", "over", "spec"}, exp.Subquery: set(),
 }  # fmt: skip
 """Arguments of a node that have a meaning here. A node with any other argument is refused."""
@@ -87,7 +87,7 @@ class Translator:
             exp.Bracket: self._bracket, exp.Boolean: self._boolean,
             exp.Literal: lambda node: literal(self, node),
             exp.Null: lambda node: Literal("null", None, at=self.place(node)),
-            exp.Star: lambda node: Star(at=self.place(node)), exp.Paren: lambda node: self.expr(node.this),
+            exp.Star: self._star, exp.Paren: lambda node: self.expr(node.this),
             exp.Anonymous: self._call, exp.Filter: self._filter,
             exp.Window: lambda node: over_call(node, self), exp.Subquery: scalar,
             **{kind: lambda node: nulls(self, node) for kind in (exp.IgnoreNulls, exp.RespectNulls)},
@@ -180,8 +180,20 @@ class Translator:
         if isinstance(node.this, exp.Star):
             if node.args.get("db") or not self.scope.qualifies(node.table):
                 raise self.error(node, "`.*` works on the stream only", "Write * or name the fields.")
-            return Star(at=self.place(node))
+            return self._star(node.this, self.place(node))
         return self._path(node)
+
+    def _star(self, node: exp.Star, at: TextPosition | None = None) -> Star:
+        if any(given and name != "except_" for name, given in node.args.items()):
+            raise self._unknown(node)
+        names = []
+        for each in node.args.get("except_") or ():
+            parts, _ = dotted_parts(each) or ([], False)
+            own = not self.scope.joined and len(parts) == 2 and self.scope.qualifies(parts[0])
+            if len(parts) != 1 and not own:
+                raise self.error(each, "EXCEPT takes names of columns", "Write * EXCEPT (a, b).")
+            names.append(parts[-1])
+        return Star(tuple(names), at=at or self.place(node))
 
     def _path(self, node: Any) -> Expr:
         """Return the field of a column, of a chain of dots after a column, or of `x['name']`."""

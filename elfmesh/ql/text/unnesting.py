@@ -94,7 +94,7 @@ class Unnesting:
         query = node.args["query"].this
         left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         many = isinstance(query, exp.Query) and not has_star(query) and len(query.selects) != len(left)
-        if not isinstance(query, exp.Select | exp.Union) or many:
+        if not isinstance(query, exp.Select | exp.SetOperation) or many:
             raise self._error(
                 node,
                 f"IN needs a query with {len(left)} column{'s' * (len(left) > 1)}",

@@ -39,7 +39,8 @@ def _end_of_items(words: Sequence[str], at: int) -> int | None:
         if not depth and word == "FROM" and words[at - 1] != "DISTINCT":
             return None
         follows = words[at + 1] if at + 1 < len(words) else ""
-        if not depth and word in _ENDS and not (word == "WINDOW" and follows in (".", "(")):
+        named = (word == "WINDOW" and follows in (".", "(")) or (word == "EXCEPT" and words[at - 1] == "*")
+        if not depth and word in _ENDS and not named:
             return at
         depth += (word == "(") - (word == ")")
         at += 1
