@@ -81,10 +81,6 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "TABLE": Refusal(
         "ELF-QL has no TABLE(...)", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)
     ),
-    "NATURAL": Refusal(
-        "ELF-QL has no NATURAL JOIN",
-        "Name the common columns: JOIN other ON a.x = b.x, or JOIN other USING (x).",
-    ),
     "|>": Refusal(
         "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and subqueries."
     ),

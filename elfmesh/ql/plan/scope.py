@@ -117,6 +117,9 @@ class NameScope:
     def qualifies(self, name: str) -> bool:
         return any(one.answers_to(name) for one in self.inputs)
 
+    def is_alias(self, name: str, quoted: bool) -> bool:
+        return not quoted and name.lower() in self._aliases
+
     def field(self, parts: Sequence[str], quoted: bool, at: TextPosition) -> FieldRef:
         if len(parts) > 1:
             for one in self.nested:
@@ -131,7 +134,7 @@ class NameScope:
                     "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP BY k) t ON ...",
                 )  # fmt: skip
         name = ".".join(parts)
-        is_alias = not quoted and len(parts) == 1 and name.lower() in self._aliases
+        is_alias = len(parts) == 1 and self.is_alias(name, quoted)
         if not self.joined and self.inputs[0].columns is None:
             self._may_be_outside(self.inputs[0], name, at)
             return self._of(self.inputs[0], name, quoted, at)

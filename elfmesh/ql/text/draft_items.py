@@ -36,16 +36,29 @@ def read_items(
         elif schemaless and (unlisted or not isinstance(expr, Star)):
             items.append((None, expr))
         elif isinstance(expr, Star):
-            fields = scope.stars(qualifier, translator.place(node))
-            columns = [(scope.plain(each.path), each) for each in fields]
+            columns = _columns(translator, qualifier, translator.place(node))
             dropped = dropped_by(expr, [name for name, _ in columns], scope.error)
             items += [each for at, each in enumerate(columns) if at not in dropped]
         elif isinstance(expr, FieldRef):
             plain = scope.plain(expr.path)
             one = next((one for one in scope.inputs if one.find(plain)), None)
             items.append((plain if one is not None else plain.rpartition(".")[2], expr))
+        elif isinstance(node, exp.Column) and translator.common.find(node.name, scope.inputs) is not None:
+            items.append((node.name, expr))  # of a FULL JOIN
         elif isinstance(expr, Call) and expr.name == "field of":
             items.append((expr.option if dotted_parts(node) else None, expr))
         else:
             items.append((None, expr))
     return items
+
+
+def _columns(translator: Translator, qualifier: str, at: TextPosition) -> list[tuple[str, Expr]]:
+    """Return the columns of `*` or `input.*` with their names."""
+    scope = translator.scope
+    if qualifier or not translator.common.joins:
+        return [(scope.plain(each.path), each) for each in scope.stars(qualifier, at)]
+    own = [
+        [(scope.plain(each.path), each) for each in scope.stars(one.name, at)] if not one.hidden else []
+        for one in scope.inputs
+    ]
+    return translator.common.columns(scope.inputs, own)

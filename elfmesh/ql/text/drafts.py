@@ -12,10 +12,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Scalar
+from elfmesh.ql.expressions.nodes import Expr, Literal, Scalar
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
+from elfmesh.ql.lowering.common_columns import UNLISTED
 from elfmesh.ql.plan.draft_types import (
     UNION,
     Draft,
@@ -74,6 +75,7 @@ class Drafter:
         declared: the columns that the formats of streams declare, by stream.
         stars: positions of `*` whose columns are not known.
         bare: unqualified names that may be columns of an outer query.
+        unlisted: the error for a NATURAL JOIN over columns that are not known.
     """
 
     origin: SourceText
@@ -87,6 +89,7 @@ class Drafter:
     stars: list[TextPosition] = field(default_factory=list)
     bare: list[Bare] = field(default_factory=list)
     unclear: set[TextPosition] = field(default_factory=set)
+    unlisted: Exception | None = None
     _depth: int = 0
     _budget: NodeBudget = field(default_factory=NodeBudget)
     _around: list[NameScope] = field(default_factory=list)
@@ -275,27 +278,42 @@ class Drafter:
             scope.inputs += later
 
     def _join(self, join: exp.Join, translator: Translator, at: int) -> JoinDraft:
-        self._refuse_clauses(join, {"this", "on", "using", "side", "kind"})
+        natural = join.method.upper() == "NATURAL"
+        self._refuse_clauses(
+            join, {"this", "on", "using", "side", "kind"} | ({"method"} if natural else set())
+        )
         kind = _JOINS.get((join.side.upper(), join.kind.upper()))
         if kind is None:
             raise self._error(join, f"{join.side} {join.kind} JOIN is not supported".strip(), _JOIN_HINT)
         on: Expr | None = None
         if join.args.get("on") is not None:
             on = translator.value(join.args["on"])
-        for name in join.args.get("using") or ():
-            on = self._using(name, translator.scope, at, on, translator)
+        if natural and (on is not None or kind == "cross"):
+            raise self._error(join, "NATURAL JOIN takes no ON and no CROSS", "Write a NATURAL JOIN b.")
+        names = self._common(join, translator, natural)
+        if names is not None and on is None and kind != "cross":
+            return JoinDraft(
+                kind, translator.common.join(translator.scope, translator.scope.inputs, kind, names)
+            )
         if (on is None) != (kind == "cross"):
             message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
             raise self._error(join, message, _JOIN_HINT)
         return JoinDraft("inner" if kind == "cross" else kind, on)
 
-    def _using(self, name: Any, scope: NameScope, at: int, on: Expr | None, translator: Translator) -> Expr:
-        if at > 1:
-            raise self._error(name, "USING in a chain of joins is not supported", "Write ON a.x = b.x.")
-        place = translator.place(name)
-        sides = tuple(scope.field([one.name, name.name], True, place) for one in scope.inputs[:2])
-        equal = Call("=", sides, at=place)
-        return equal if on is None else Call("and", (on, equal), at=place)
+    def _common(
+        self, join: exp.Join, translator: Translator, natural: bool
+    ) -> list[tuple[str, TextPosition]] | None:
+        """Return the common columns of USING or NATURAL with their positions; None: the join has neither."""
+        if not natural:
+            given = join.args.get("using")
+            return [(name.name, translator.place(name)) for name in given] if given else None
+        place = translator.place(join)
+        names = translator.common.natural(translator.scope.inputs, place)
+        if names is None:
+            self.stars.append(place)
+            self.unlisted = self._error(join, *UNLISTED)
+            raise self.unlisted
+        return list(names)
 
     def _order(self, tree: Any, translator: Translator, columns: Sequence[Expr]) -> list[OrderItem]:
         order = tree.args.get("order")

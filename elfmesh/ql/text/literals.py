@@ -1,4 +1,4 @@
-"""Translation of number and byte literals with their signs and suffixes."""
+"""Translation of number and byte literals with their signs and suffixes, and of `*`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.values.types import PRECISION_MAX
 
 _LIMIT_64 = 2**63
@@ -55,6 +56,23 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
     if isinstance(value, Star):
         raise translator.error(node, "* is not a value", "Write * alone, or name a field.")
     return Call("neg", (value,), at=place)
+
+
+def star(translator: Translating, node: exp.Star, whole: exp.Expr | None = None) -> Star:
+    """Translate `*` with the names of EXCEPT; `whole` is `input.*`."""
+    other = next((name for name, given in node.args.items() if given and name != "except_"), None)
+    if other is not None:
+        raise translator.error(
+            whole or node, f"* {other.strip('_').upper()} is not supported", "Name the columns in place of *."
+        )
+    names, scope = list[str](), translator.scope
+    for each in node.args.get("except_") or ():
+        parts, _ = dotted_parts(each) or ([], False)
+        own = not scope.joined and len(parts) == 2 and scope.qualifies(parts[0])
+        if len(parts) != 1 and not own:
+            raise translator.error(each, "EXCEPT takes names of columns", "Write * EXCEPT (a, b).")
+        names.append(parts[-1])
+    return Star(tuple(names), at=translator.place(whole or node))
 
 
 def _is_typed_integer(node: exp.TryCast) -> bool:

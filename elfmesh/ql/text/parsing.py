@@ -199,8 +199,9 @@ def _statement(
     )
     try:
         draft: Draft | None = drafter.draft(tree)
-    except QueryError:
-        if not drafter.stars or streams_read(tree) <= {*listed}:
+    except QueryError as error:
+        unlisted = cut.job is not None and error is drafter.unlisted
+        if not drafter.stars or unlisted or streams_read(tree) <= {*listed}:
             raise
         draft = None  # names may be columns of `*`
     if draft is None or (drafter.stars and not is_part(draft)):

@@ -39,14 +39,15 @@ from elfmesh.ql.expressions.refusals import (
 )  # fmt: skip
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition, refused_dollar
+from elfmesh.ql.lowering.common_columns import CommonColumns
 from elfmesh.ql.plan.declared import python_call
-from elfmesh.ql.plan.scope import RECORD, NameScope
+from elfmesh.ql.plan.scope import LATE, RECORD, NameScope
 from elfmesh.ql.plan.sealing import sealed_call
 from elfmesh.ql.plan.statement import SEALED
 from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.like import escaped, like
-from elfmesh.ql.text.literals import binary, literal, negative
+from elfmesh.ql.text.literals import binary, literal, negative, star
 from elfmesh.ql.text.over import over_call
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.values.type_targets import TYPE_NAMES, is_no_value, type_target
@@ -81,13 +82,14 @@ class Translator:
     ) -> None:  # fmt: skip
         self._source, self._functions = source, functions
         self.scope = scope
+        self.common = CommonColumns()
         self._start = start
         self._cases: dict[type[Any], Callable[[Any], Expr]] = {
             exp.Column: self._column, exp.Identifier: self._path, exp.Dot: self._dot,
             exp.Bracket: self._bracket, exp.Boolean: self._boolean,
             exp.Literal: lambda node: literal(self, node),
             exp.Null: lambda node: Literal("null", None, at=self.place(node)),
-            exp.Star: self._star, exp.Paren: lambda node: self.expr(node.this),
+            exp.Star: lambda node: star(self, node), exp.Paren: lambda node: self.expr(node.this),
             exp.Anonymous: self._call, exp.Filter: self._filter,
             exp.Window: lambda node: over_call(node, self), exp.Subquery: scalar,
             **{kind: lambda node: nulls(self, node) for kind in (exp.IgnoreNulls, exp.RespectNulls)},
@@ -180,20 +182,8 @@ class Translator:
         if isinstance(node.this, exp.Star):
             if node.args.get("db") or not self.scope.qualifies(node.table):
                 raise self.error(node, "`.*` works on the stream only", "Write * or name the fields.")
-            return self._star(node.this, self.place(node))
+            return star(self, node.this, node)
         return self._path(node)
-
-    def _star(self, node: exp.Star, at: TextPosition | None = None) -> Star:
-        if any(given and name != "except_" for name, given in node.args.items()):
-            raise self._unknown(node)
-        names = []
-        for each in node.args.get("except_") or ():
-            parts, _ = dotted_parts(each) or ([], False)
-            own = not self.scope.joined and len(parts) == 2 and self.scope.qualifies(parts[0])
-            if len(parts) != 1 and not own:
-                raise self.error(each, "EXCEPT takes names of columns", "Write * EXCEPT (a, b).")
-            names.append(parts[-1])
-        return Star(tuple(names), at=at or self.place(node))
 
     def _path(self, node: Any) -> Expr:
         """Return the field of a column, of a chain of dots after a column, or of `x['name']`."""
@@ -208,6 +198,9 @@ class Translator:
                 return WindowBound(lower[1], at=place)
             if lower in (["window_start"], ["window_end"]):
                 return WindowBound(lower[0].removeprefix("window_"), at=place)
+        common = self.common.find(parts[0], self.scope.inputs) if len(parts) == 1 else None
+        if common is not None and not (self.scope.clause == LATE and self.scope.is_alias(parts[0], quoted)):
+            return replace(common.expr, at=place)
         inside = self.scope.structure(parts)
         found: Expr = self.scope.field(parts[: inside or None], quoted, place)
         for name in parts[inside:] if inside else ():

@@ -11,7 +11,6 @@ from tests.ql.refusals import refusing
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("WITH RECURSIVE x AS (SELECT a FROM s) SELECT a FROM x", 1, 0, "RECURSIVE", "a job of its own"),
-    ("SELECT s.a FROM s NATURAL JOIN t", 1, 19, "NATURAL JOIN", "ON a.x = b.x"),
     (
         "SELECT count(*) FROM s GROUP BY HOPPING(ts, '30 s')",
         1, 33, "no function HOPPING", "HOP(ts, INTER",

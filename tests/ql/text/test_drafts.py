@@ -29,7 +29,10 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ),
     ("WITH q AS (SELECT uper(b) FROM s) SELECT a FROM s", 1, 19, "unknown function uper", ""),
     ("SELECT a FROM (s)", 1, 16, "FROM does not support a join", "Remove the parentheses"),
-    ("SELECT s.a FROM s JOIN t ON s.a = t.a JOIN u USING (a)", 1, 53, "USING in a chain", "ON a.x = b.x"),
+    ("SELECT s.a FROM s JOIN t ON s.a = t.a JOIN u USING (a)", 1, 53, "may be a column of several", ""),
+    ("SELECT a FROM s NATURAL JOIN t ON s.a = t.a", 1, 30, "takes no ON", "a NATURAL JOIN b"),
+    ("SELECT a FROM s NATURAL CROSS JOIN t", 1, 36, "takes no ON and no CROSS", "a NATURAL JOIN b"),
+    ("CREATE JOB j EVERY '1 s' AS SELECT a FROM s NATURAL JOIN t", 1, 58, "NATURAL JOIN needs", "USING (x)"),
     ("SELECT a FROM s.t.u", 1, 15, "a name of three parts is not supported", "FROM namespace.job"),
 )  # fmt: skip
 
