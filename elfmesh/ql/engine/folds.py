@@ -18,8 +18,8 @@ from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.laws import LAWS
 from elfmesh.ql.functions.compiler import read_column
 from elfmesh.ql.plan.statement import COUNT_COLUMN, Fold
-from elfmesh.ql.values.columns import float_values
-from elfmesh.ql.values.types import DOUBLE, VOID
+from elfmesh.ql.values.columns import float_values, int_values
+from elfmesh.ql.values.types import BIGINT, DOUBLE, VOID
 
 Ints = npt.NDArray[np.int64]
 
@@ -150,8 +150,27 @@ def _mode(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
     return given.values.take(pa.array(place, mask=place < 0))
 
 
+def _bits(step: np.ufunc, *, odd: bool = False) -> Callable[[_Values, tuple[float, ...]], pa.Array]:
+    """Combine the bits of all values; if `odd`, of those with an odd count."""
+
+    def fold(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
+        found = np.full(given.rows, -1 if step is np.bitwise_and else 0, np.int64)
+        chosen = given.counts % 2 == 1 if odd else np.ones(len(given.owners), bool)
+        step.at(found, given.owners[chosen], int_values(given.values)[chosen])
+        return pa.array(found, BIGINT, mask=np.bincount(given.owners, minlength=given.rows) == 0)
+
+    return fold
+
+
 _FOLDS: dict[str, Callable[[_Values, tuple[float, ...]], pa.Array]] = {
     "sum": _sum, "mode": _mode,
+    **{
+        f"{name}{distinct}": _bits(step, odd=name == "bit_xor" and not distinct)
+        for name, step in (
+            ("bit_and", np.bitwise_and), ("bit_or", np.bitwise_or), ("bit_xor", np.bitwise_xor),
+        )
+        for distinct in ("", " distinct")
+    },
     "percentile": _percentile(_between), "percentiles": _percentile(_between, several=True),
     "percentile falling": _percentile(_between, falling=True),
     "percentile_disc": _percentile(_reached), "percentile_disc falling": _percentile(_reached, falling=True),

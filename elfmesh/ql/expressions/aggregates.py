@@ -168,15 +168,17 @@ def _count_if(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.state("count", _filtered(node, ONE, Call("is true", node.args)))
 
 
-@_aggregate("sum", distinct=True)
+@_aggregate("sum try_sum", distinct=True)
 def _sum(reduction: Reduction, node: Aggregate) -> Expr:
     number = _number(node, node.args[0])
     if node.distinct:
-        return reduction.fold("sum", (number,), node.where, ())
-    return reduction.state("sum", _filtered(node, number))
+        found = reduction.fold("sum", (number,), node.where, ())
+    else:
+        found = reduction.state("sum", _filtered(node, number))
+    return Call("within 64 bits", (found,), at=node.at) if node.kind == "try_sum" else found
 
 
-@_aggregate("avg mean", distinct=True)
+@_aggregate("avg mean try_avg", distinct=True)
 def _average(reduction: Reduction, node: Aggregate) -> Expr:
     number = _number(node, node.args[0])
     if node.distinct:
@@ -213,6 +215,13 @@ def _together(reduction: Reduction, node: Aggregate) -> Expr:
     if node.kind == "corr":
         parts += [reduction.state("variance", value) for value in both]
     return Call("togetherness", tuple(parts), node.kind, at=node.at)
+
+
+@_aggregate("bit_and bit_or bit_xor", distinct=True)
+def _bits(reduction: Reduction, node: Aggregate) -> Expr:
+    """Fold the values with their counts, because only an odd number of equal values changes bit_xor."""
+    how = f"{node.kind} distinct" if node.distinct else node.kind
+    return reduction.fold(how, (Call("bits input", node.args, node.kind, at=node.at),), node.where, ())
 
 
 # -- values of single records

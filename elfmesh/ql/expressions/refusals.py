@@ -173,8 +173,7 @@ FOREIGN_TYPES: dict[str, str] = {
 
 OTHER_EXTRACTS: dict[str, str] = {
     "epoch": "Write unix_seconds(ts), unix_millis(ts) or unix_micros(ts).",
-    **dict.fromkeys(("isodow", "dayofweek_iso"), "Write weekday(ts) + 1."),
-    **dict.fromkeys(("second", "seconds"), "Write second(ts); unix_micros(ts) has the fraction too."),
+    "isodow": "Write EXTRACT(DAYOFWEEK_ISO FROM ts).",
     **dict.fromkeys(("milliseconds", "millisecond"), "Write unix_millis(ts) % 60000."),
     **dict.fromkeys(("microseconds", "microsecond"), "Write unix_micros(ts) % 60000000."),
 }

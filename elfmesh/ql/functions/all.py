@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from elfmesh.ql.functions import (
     calendar_functions,
+    charsets,
     conditionals,
+    date_parts,
     datetime_functions,
     encoding,
     formatting,
@@ -25,7 +27,9 @@ from elfmesh.ql.functions import (
 
 __all__ = [
     "calendar_functions",
+    "charsets",
     "conditionals",
+    "date_parts",
     "datetime_functions",
     "encoding",
     "formatting",

@@ -49,7 +49,8 @@ _EPOCH = {DATE: pa.scalar(date(1970, 1, 1)), TIMESTAMP: pa.scalar(datetime(1970,
 _MONTHS_MAX = 12 * 300_000
 
 
-def _civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
+def civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
+    """Return year, month and day of dates or timestamps; those of 1970-01-01 for nulls."""
     given = array if array.type == DATE else naive(array)
     given = given.fill_null(_EPOCH[array.type])
     # Not pc.year_month_day, because its struct corrupted the heap (pyarrow 26.0.1).
@@ -69,7 +70,7 @@ def add_months(array: pa.Array, months: pa.Array) -> pa.Array:
     """Add months to dates or timestamps; a day that the month does not have becomes its last day."""
     by = int_values(months)
     null = null_mask(array) | null_mask(months) | (np.abs(by) > _MONTHS_MAX)
-    year, month, day = _civil(array)
+    year, month, day = civil(array)
     total = year * 12 + month - 1 + np.where(null, 0, by)
     year, month = total // 12, total % 12 + 1
     days = days_from_civil(year, month, np.minimum(day, month_days(year, month)))
@@ -127,7 +128,7 @@ def _months_between(context: CompileContext, call: Call, args: list[Operand]) ->
 
     def over(end: pa.Array, start: pa.Array) -> pa.Array:
         null = null_mask(end) | null_mask(start)
-        (y1, m1, d1), (y2, m2, d2) = _civil(end), _civil(start)
+        (y1, m1, d1), (y2, m2, d2) = civil(end), civil(start)
         months = (y1 * 12 + m1 - y2 * 12 - m2).astype(np.float64)
         whole = (d1 == d2) | ((d1 == month_days(y1, m1)) & (d2 == month_days(y2, m2)))
         seconds = (

@@ -123,9 +123,10 @@ class Compiler:
         given = self._types.get(name, VOID)
         kind = canonical(given)
         if kind is None:
+            shown = "an INTERVAL" if pa.types.is_duration(given) else given
             raise self.error(
                 expr,
-                f"{name} is {given}, which an expression cannot use",
+                f"{name} is {shown}, which an expression cannot use",
                 "Name one of its fields with a dot.",
             )
         return Operand(kind, _reader(name, kind))

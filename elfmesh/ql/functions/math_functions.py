@@ -194,7 +194,7 @@ def _mod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 def _pmod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the remainder with a sign that does not depend on the divisor's: pmod(-7, 3) is 2."""
     for operand in args:
-        if operand.type not in (BIGINT, DOUBLE, STRING, VOID):
+        if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
             raise context.error(
                 call, f"pmod does not work on {type_name(operand.type)}", "Write CAST(x AS BIGINT)."
             )

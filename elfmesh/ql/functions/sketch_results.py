@@ -68,6 +68,21 @@ def _sum_input(context: CompileContext, call: Call, args: list[Operand]) -> Oper
     return operand if operand.type == BIGINT or is_decimal(operand.type) else convert(operand, DOUBLE)
 
 
+@_operator("within 64 bits")
+def _within(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return a sum of integers; null in place of one that 64 bits do not hold."""
+    whole = is_decimal(args[0].type) and not args[0].type.scale
+    return lift_arrays(BIGINT, decimals.to_bigint, args[0]) if whole else args[0]
+
+
+@_operator("bits input")
+def _bits_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    if args[0].type not in (BIGINT, VOID):
+        name = type_name(args[0].type)
+        raise context.error(call, f"{call.option} works on BIGINT, not {name}", "Write CAST(x AS BIGINT).")
+    return convert(args[0], BIGINT)
+
+
 @_operator("spread input")
 def _spread_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     number = _sum_input(context, call, args)

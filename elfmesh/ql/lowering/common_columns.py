@@ -17,6 +17,7 @@ from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.scope import Input
 
 Named = tuple[str, Expr]
+Placed = tuple[str, TextPosition]
 
 UNLISTED = (
     "NATURAL JOIN needs the columns of both sides, and a stream has no schema",
@@ -56,7 +57,7 @@ class CommonColumns:
     joins: dict[int, list[CommonColumn]] = field(default_factory=dict)
 
     def join(
-        self, fields: FieldResolver, inputs: Sequence[Input], kind: str, names: Sequence[tuple[str, TextPosition]]
+        self, fields: FieldResolver, inputs: Sequence[Input], kind: str, names: Sequence[Placed]
     ) -> Expr | None:
         """Join the last input with those before it; return the condition, None without common columns.
 

@@ -58,6 +58,23 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
     return Call("neg", (value,), at=place)
 
 
+_BY_UNIT = {
+    **dict.fromkeys(("dateadd", "date_add", "timestampadd"), "timestampadd"),
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), "timestampdiff"),
+}
+"""Calls whose first of three arguments is a unit of time."""
+
+
+def with_unit(name: str, args: list[exp.Expr]) -> tuple[str, list[exp.Expr]] | None:
+    """Return the function and arguments of `date_add(DAY, 1, ts)`, with the unit as text; None for others."""
+    first = args[0] if len(args) == 3 and name in _BY_UNIT else None
+    if not isinstance(first, exp.Column) or first.table or first.this.args.get("quoted"):
+        return None
+    unit = exp.Literal.string(first.name)
+    unit.meta.update(first.this.meta)
+    return _BY_UNIT[name], [unit, *args[1:]]
+
+
 def star(translator: Translating, node: exp.Star, whole: exp.Expr | None = None) -> Star:
     """Translate `*` with the names of EXCEPT; `whole` is `input.*`."""
     other = next((name for name, given in node.args.items() if given and name != "except_"), None)

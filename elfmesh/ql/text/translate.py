@@ -39,6 +39,7 @@ from elfmesh.ql.expressions.refusals import (
 )  # fmt: skip
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition, refused_dollar
+from elfmesh.ql.functions.date_parts import PART_NAMES, PARTS
 from elfmesh.ql.lowering.common_columns import CommonColumns
 from elfmesh.ql.plan.declared import python_call
 from elfmesh.ql.plan.scope import LATE, RECORD, NameScope
@@ -47,7 +48,7 @@ from elfmesh.ql.plan.statement import SEALED
 from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.like import escaped, like
-from elfmesh.ql.text.literals import binary, literal, negative, star
+from elfmesh.ql.text.literals import binary, literal, negative, star, with_unit
 from elfmesh.ql.text.over import over_call
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.values.type_targets import TYPE_NAMES, is_no_value, type_target
@@ -278,6 +279,8 @@ class Translator:
             raise self.error(node, "ROLLUP, CUBE and GROUPING SETS are allowed only in GROUP BY")
         if name in self._functions:
             return python_call(self, self._functions[name], node)
+        if (by_unit := with_unit(name, node.expressions)) is not None:
+            return self._make(by_unit[0], node, *by_unit[1])
         known = FUNCTIONS[name]
         args = tuple(self.expr(arg) for arg in node.expressions)
         if len(args) < known.least or (known.most is not None and len(args) > known.most):
@@ -371,10 +374,9 @@ class Translator:
 
     def _extract(self, node: exp.Extract) -> Expr:
         part = node.this.name.lower()
-        name = _EXTRACTS.get(part)
+        name = PARTS.get(part)
         if name is None:
-            known = f"There are {', '.join(_EXTRACTS)}."
-            hint = OTHER_EXTRACTS.get(part, known)
+            hint = OTHER_EXTRACTS.get(part, f"There are {PART_NAMES}.")
             raise self.error(node, f"EXTRACT does not know {part}", hint)
         return self._make(name, node, node.expression)
 
@@ -383,10 +385,3 @@ class Translator:
         return self._make(
             "substring", node, node.this, node.args["start"], *([] if length is None else [length])
         )
-
-
-_EXTRACTS = {
-    "year": "year", "quarter": "quarter", "month": "month", "week": "weekofyear", "day": "day",
-    "dow": "dayofweek", "doy": "dayofyear", "hour": "hour", "minute": "minute",
-    "yearofweek": "year of week",
-}  # fmt: skip

@@ -746,3 +746,26 @@ SELECT id FROM t WHERE EXISTS (SELECT w, count(*) FROM u WHERE u.k = t.k GROUP B
 SELECT id FROM t WHERE EXISTS (SELECT w, count(*) FROM u WHERE u.k = t.k GROUP BY w WITH ROLLUP);
 SELECT id FROM t WHERE id IN (SELECT (SELECT min(id) FROM u) FROM u GROUP BY k HAVING count(*) > 1);
 SELECT id FROM t WHERE EXISTS (SELECT (SELECT max(w) FROM u) FROM u WHERE w > 300);
+-- file own/units
+SELECT extract(SECOND FROM at), date_part('SECONDS', at), date_part('yr', at), extract(QTR FROM dt), extract(DOW_ISO FROM at), extract(DOW FROM dt), extract(YEAROFWEEK FROM at), date_part('DOY', at), date_part('W', dt), extract(MINS FROM at), date_part(NULL, at) FROM t ORDER BY id;
+SELECT extract(SECOND FROM TIMESTAMP '1969-12-31 23:59:58.000001'), extract(SECOND FROM DATE '2024-01-01'), date_part('second', '2024-01-01 10:00:01.5') FROM t WHERE id = 1;
+SELECT dateadd(MONTH, 1, at), date_add(YEAR, -1, at), timestampadd(QUARTER, id, dt), dateadd(WEEK, id, at), dateadd(MICROSECOND, 1, at), date_add(DAY, '2', '2024-02-28') FROM t ORDER BY id;
+SELECT datediff(MONTH, at, TIMESTAMP '2024-03-31 12:00:00'), date_diff(YEAR, at, dt), timestampdiff(QUARTER, dt, at), datediff(DAY, at, dt), timestampdiff(HOUR, at, TIMESTAMP '1969-01-01 00:30:00'), datediff(MICROSECOND, dt, at) FROM t ORDER BY id;
+SELECT timestampdiff(MONTH, TIMESTAMP '2024-01-31 10:00:00', TIMESTAMP '2024-02-29 10:00:00'), timestampdiff(MONTH, TIMESTAMP '2024-02-29 10:00:00', TIMESTAMP '2024-01-31 10:00:00'), timestampdiff(MONTH, TIMESTAMP '2024-01-15 10:00:00', TIMESTAMP '2024-02-15 09:59:59.999999'), timestampdiff(MONTH, TIMESTAMP '2024-02-15 09:59:59', TIMESTAMP '2024-01-15 10:00:00'), timestampdiff(YEAR, TIMESTAMP '2024-02-29 00:00:00', TIMESTAMP '2025-02-28 23:00:00'), timestampdiff(WEEK, TIMESTAMP '2024-02-29 00:00:00', TIMESTAMP '2024-02-15 00:00:01') FROM t WHERE id = 1;
+SELECT dateadd(FORTNIGHT, 1, at) FROM t;
+SELECT date_part('century', at) FROM t;
+SELECT extract(YEAR FROM id) FROM t;
+-- file own/bytes
+SELECT encode(k, 'UTF-16'), encode(k, 'utf-16le'), encode('é€𝄞', 'UTF-32'), encode('é', 'ISO-8859-1'), encode('', 'UTF-16'), encode(NULL, 'UTF-8'), encode(id, 'US-ASCII') FROM t ORDER BY id;
+SELECT decode(X'FEFF00E9', 'UTF-16'), decode(X'FFFEE900', 'UTF-16'), decode(X'E9', 'ISO-8859-1'), decode(X'0000004100000042', 'UTF-32'), decode(X'00E9', 'UTF-16BE'), decode('abc', 'US-ASCII'), decode(NULL, 'UTF-8') FROM t WHERE id = 1;
+SELECT decode(k, 'a', 1, 'b', 2, NULL, 3, 4), decode(id, 1, 'x', 2, 'y'), decode(i, NULL, 'none', 'some') FROM t ORDER BY id;
+SELECT encode(k, 'KOI8-R') FROM t;
+SELECT try_to_binary('YWI= ', 'base64'), try_to_binary('YWI =', 'base64'), try_to_binary('YWI', 'base64'), try_to_binary('=', 'base64'), try_to_binary('ab==', 'base64'), to_binary('ABC'), try_to_binary('xyz', 'hex'), try_to_binary(id, 'utf8'), try_to_binary('YW\nI=', 'BASE64') FROM t WHERE id = 1;
+SELECT luhn_check(id), luhn_check('79927398713'), luhn_check('7992739871'), luhn_check(k), quote(k), quote('a\\b''c'), elt(id, 'x', 'y', 3), elt(2, X'01', X'02'), elt(id, k, i) FROM t ORDER BY id;
+SELECT is_valid_utf8(X'C3A9'), is_valid_utf8(X'C328'), make_valid_utf8(X'41C328'), try_validate_utf8(X'C328'), try_validate_utf8(X'C3A9'), validate_utf8(k) FROM t WHERE id = 1;
+SELECT to_binary('abc', 'octal') FROM t;
+-- file own/bits
+SELECT k, bit_and(i), bit_or(i), bit_xor(i), bit_xor(DISTINCT id), bit_and(DISTINCT i), count(*) FROM t GROUP BY k ORDER BY k;
+SELECT bit_and(i) FILTER (WHERE id > 100), bit_or(id) FILTER (WHERE id > 1), bit_xor(-id), try_sum(i), try_avg(m), try_sum(m), try_avg(i) FROM t;
+SELECT bit_or(d) FROM t;
+SELECT pmod(m, 2), pmod(m, -2), pmod(-m, CAST(3 AS DECIMAL(5, 2))), pmod(m, 0), pmod(i, m), pmod(m, 0.5D), typeof(pmod(m, m)) FROM t ORDER BY id;

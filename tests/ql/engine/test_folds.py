@@ -58,6 +58,21 @@ def test_a_group_without_values_is_null() -> None:
     assert folded(Fold("f0", "d0", "sum", ()), MAIN, ("k0",), 3, None).to_pylist() == [None] * 3
 
 
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("bit_and", [6 & 3, 12, None]),
+        ("bit_or", [6 | 3, 12, None]),
+        ("bit_xor", [3, 12, None]),
+        ("bit_xor distinct", [6 ^ 3, 12, None]),
+    ],
+)
+def test_bits_are_combined_and_an_even_number_of_equal_values_is_none(
+    how: str, expected: list[int | None]
+) -> None:
+    assert fold(how, [("a", 6, 2), ("a", 3, 1), ("b", 12, 3)]) == expected
+
+
 def test_of_values_that_come_equally_often_the_least_is_the_mode() -> None:
     assert fold("mode", [("a", 7, 2), ("a", 3, 2), ("a", 1, 1)]) == [3, None, None]
 
