@@ -2,8 +2,9 @@
 
 Parts: `words` is Fig. 8, `ads` Figs. 9 and 10, `seals` Fig. 11, `answers` the check of VIII-B1: simulated by
 a model in virtual time (`benchmarks.strategies`). `early` and `partitions` run real agents
-(`benchmarks.coordination_agents`), as does `topics` (`benchmarks.coordination_topics`), `sealed` the engine
-of an agent, `analysis` the analyser. The peers are the uncoordinated run, and the same query without SEALED.
+(`benchmarks.coordination_agents`), as do `topics` and `servers`, the ad network
+(`benchmarks.coordination_topics`, `benchmarks.coordination_servers`), `sealed` the engine of an agent,
+`analysis` the analyser. The peers are the uncoordinated run, and the same query without SEALED.
 Strategies with the label Async have equal checksums and equal answers of all replicas; otherwise the run
 fails.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from benchmarks import strategies
 from benchmarks.coordination_agents import CLICKS, PARTITIONS, early, partitions
+from benchmarks.coordination_servers import servers as agents
 from benchmarks.coordination_topics import topics
 from benchmarks.harness import Figure, checked
 from benchmarks.strategies import (
@@ -251,5 +253,6 @@ PARTS = {
     "sealed": sealed,
     "partitions": partitions,
     "topics": topics,
+    "servers": agents,
     "analysis": analysis,
 }

@@ -72,7 +72,7 @@ def _measured(delivery: str, small: bool) -> tuple[float, list[float], str]:
         client = connect(apis[-1])
         until(lambda: len(client.get("agents")) == PUBLISHERS, "all agents")
         client.apply(f"CREATE TOPIC {NAME.replace('/', '.')} FROM posts DELIVERY {delivery}")
-        reader = _Reader(client)
+        reader = Reader(client)
         single, bulk = SINGLE[small], MESSAGES[small]
         posted = asyncio.run(_publish(apis, range(single), 1, PAUSE_S))
         reader.wait(PUBLISHERS * single)
@@ -113,19 +113,26 @@ def _lines(number: int, positions: range) -> Iterator[bytes]:
     yield json.dumps({**about, **end}).encode()
 
 
-class _Reader:
+class Reader:
     """A reader that follows the closed records of the topic in a thread.
+
+    Args:
+        client: client of an agent.
+        key: a column of the rows, if the topic is sealed by it.
 
     Attributes:
         arrived: by producer and position of each message, when the reader had it.
         repeated: how often a message came once more.
         late: messages that no record has, because their interval was closed when they were read.
+        released: by value of the key column, when the reader had the first row with it.
         ended: why the reader follows no longer.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, key: str = "") -> None:
         self.arrived: dict[tuple[str, int], float] = {}
+        self.released: dict[str, float] = {}
         self.repeated = self.late = 0
+        self._key = key
         self.ended = ""
         self._client = client
         threading.Thread(target=self._read, daemon=True).start()
@@ -138,6 +145,8 @@ class _Reader:
                 for row in line["rows"]:
                     name = row["producer"], row["position"]
                     self.repeated += name in self.arrived
+                    if self._key in row:
+                        self.released.setdefault(row[self._key], now)
                     if not name[0].startswith(SEALS):
                         self.arrived[name] = now
         except ElfError as error:  # also when the agents are stopped at the end

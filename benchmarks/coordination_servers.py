@@ -1,0 +1,143 @@
+"""The ad network of Blazes VIII-B at real agents: servers that post clicks, and replicas that read a topic.
+
+Each server inserts clicks at an agent of its own, in bursts with a pause between, and a punctuation behind
+the clicks of a campaign. Three replicas read the closed records at different agents. `independent seal`: a
+campaign is at one server, whose punctuation ends it. `seal`: all servers have clicks of all campaigns, and a
+campaign ends with the last punctuation. The peer is UNORDERED. All strategies deliver the same clicks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.coordination_topics import NAME, PROGRAM, SEALS, Reader
+from benchmarks.fleet import until
+from benchmarks.harness import Figure, checked
+from elfmesh.api.client.asyncio import AsyncClient
+from elfmesh.api.client.client import connect
+from elfmesh.cli.host.local_agents import LocalAgents
+
+AGENTS = {False: 8, True: 2}
+CAMPAIGNS = {False: 10, True: 2}
+CLICKS = {False: 100, True: 20}
+"""Of each server and campaign."""
+
+BURST, PAUSE_S = 50, 0.25
+REPLICAS = 3
+APART_S = 0.02
+"""Releases that are closer are one step of the curve."""
+
+UNORDERED, INDEPENDENT, SEAL, ORDERED = "uncoordinated", "independent seal", "seal", "ordered"
+_ENDS = "SEALED (campaign WHEN event = 'end' PRODUCERS {} AFTER '1 h') EVERY '100 ms'"
+DELIVERIES = {
+    UNORDERED: "UNORDERED EVERY '100 ms'",
+    INDEPENDENT: _ENDS.format("ONE"),
+    SEAL: _ENDS.format("{servers} BY producer"),
+    ORDERED: "ORDERED",
+}
+
+
+@dataclass
+class _Run:
+    """Seconds from the first click to the last one at all replicas; and for each campaign, from its last
+    punctuation to its rows, and when the rows came; a digest of the clicks."""
+
+    took_s: float
+    late_s: list[float]
+    released: list[float]
+    digest: str
+
+
+def servers(*, small: bool) -> list[Figure]:
+    """Time until replicas have all clicks (Figs. 9, 10), and from a seal to the rows (Fig. 11)."""
+    found = {name: _ran(name, small) for name in DELIVERIES}
+    base = found[UNORDERED]
+    checked(len({each.digest for each in found.values()}) == 1, "strategies have delivered other clicks")
+    figures = []
+    for name, each in found.items():
+        shown = f"{AGENTS[small]} servers, {name}"
+        peer = "" if each is base else UNORDERED
+        ratio = each.took_s / base.took_s if peer else 0.0
+        figures.append(Figure(f"{shown}: last click", each.took_s, "s", peer, ratio, each.digest))
+        if name in (INDEPENDENT, SEAL):
+            late_ms = statistics.median(each.late_s) * 1e3
+            figures.append(Figure(f"{shown}: last punctuation of a campaign to its rows", late_ms, "ms"))
+            steps = 1 + sum(later - one > APART_S for one, later in pairwise(sorted(each.released)))
+            share = 10 * steps / len(each.released)
+            figures.append(Figure(f"{shown}: release times of 10 campaigns", share, "times"))
+    return figures
+
+
+def _ran(strategy: str, small: bool) -> _Run:
+    count, campaigns = AGENTS[small], CAMPAIGNS[small]
+    with tempfile.TemporaryDirectory() as directory, LocalAgents(Path(directory)) as fleet:
+        streams = ["--stream", f"posts=program://{PROGRAM},format=json,idle=1 s"]
+        fleet.start({f"a{number}": streams for number in range(count)})
+        apis = [agent.api for agent in fleet.agents]
+        client = connect(apis[-1])
+        until(lambda: len(client.get("agents")) == count, "all agents")
+        delivery = DELIVERIES[strategy].format(servers=count)
+        client.apply(f"CREATE TOPIC {NAME.replace('/', '.')} FROM posts DELIVERY {delivery}")
+        readers = [Reader(connect(apis[-1 - number % count]), "campaign") for number in range(REPLICAS)]
+        asyncio.run(_publish(apis, strategy, range(1), CLICKS[small], 1))  # all streams have begun then
+        for reader in readers:
+            reader.wait(count)
+        began = time.time()
+        sealed = asyncio.run(_publish(apis, strategy, range(1, 1 + campaigns), CLICKS[small], CLICKS[small]))
+        ended = max(reader.wait(count * (1 + campaigns * CLICKS[small])) for reader in readers)
+        checked(not any(reader.repeated for reader in readers), "a click was delivered twice")
+        checked(len({repr(sorted(reader.arrived)) for reader in readers}) == 1, "replicas have other clicks")
+        digest = hashlib.blake2b(repr(sorted(readers[0].arrived)).encode(), digest_size=8).hexdigest()
+        sealed = sealed if strategy in (INDEPENDENT, SEAL) else {}
+        released = {name: readers[0].released[name] for name in sealed}
+        late = [released[name] - at for name, at in sealed.items()]
+        return _Run(ended - began, late, list(released.values()), digest)
+
+
+async def _publish(
+    apis: list[str], strategy: str, campaigns: range, width: int, clicks: int
+) -> dict[str, float]:
+    """Insert the clicks of all servers side by side; returns when each campaign had its last punctuation.
+
+    Positions of consecutive campaigns are `width` apart.
+    """
+    sealed = dict[str, float]()
+
+    async def serve(number: int, api: str) -> None:
+        async with AsyncClient(api) as client:
+            for campaign in campaigns:
+                name = f"{number}/{campaign}" if strategy == INDEPENDENT else str(campaign)
+                first = campaign * width
+                for start in range(first, first + clicks, BURST):
+                    stop = min(start + BURST, first + clicks)
+                    ends = stop == first + clicks
+                    lines = list(_lines(number, name, range(start, stop), ends=ends))
+                    at = time.time()
+                    await client.insert(PROGRAM, lines, stream="posts", producer="bench", position=stop)
+                    if ends:
+                        sealed[name] = max(at, sealed.get(name, 0.0))
+                    await asyncio.sleep(PAUSE_S)
+
+    await asyncio.gather(*(serve(number, api) for number, api in enumerate(apis)))
+    return sealed
+
+
+def _lines(number: int, campaign: str, positions: range, *, ends: bool) -> Iterator[bytes]:
+    """Return clicks of a server, and behind the last ones of a campaign its punctuation."""
+    about = {"ts": datetime.now(UTC).isoformat(), "campaign": campaign}
+    for position in positions:
+        click = {"producer": f"p{number}", "position": position, "body": '"click"'}
+        yield json.dumps(about | click).encode()
+    if ends:
+        end = {"producer": f"{SEALS}{number}", "position": positions[-1], "event": "end", "body": '"end"'}
+        yield json.dumps(about | end).encode()
