@@ -8,6 +8,7 @@ the first by names. What is outside the part counts as alive.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,50 +62,75 @@ class StructuredStep:
         self._visits = [self._breadth_first(at) for at in range(len(groups))]
 
     def step(self, plan: frozenset[int], room: int) -> frozenset[int]:
-        """Return the plan with the densest candidate; the plan itself if none fits."""
+        """Return the plan with the densest candidate; the plan itself if none fits.
+
+        Cost: two evaluations of all candidates together.
+        """
         held = self._topology.mask(plan)
-        base = float(self._measure(self._topology, (held | self._outside)[None, :])[0])
-        found = [each for at in range(len(self._units)) for each in self._candidates(at, held, base, room)]
-        if not found:
+        fixed = held | self._outside
+        missing = [(unit.tasks & ~held).sum(axis=1) for unit in self._units]
+        starts = [np.flatnonzero((lacks > 0) & (lacks <= room)) for lacks in missing]
+        alive = np.concatenate([unit.tasks[start] for unit, start in zip(self._units, starts, strict=True)])
+        if not len(alive):
             return plan
-        alive = np.array(found)
-        values = self._measure(self._topology, alive | held | self._outside)
-        sizes = (alive & ~held).sum(axis=1)
-        densities = ((values - base) / sizes).round(TIE)
+        base, values = self._values(alive, fixed)
+        ranks = [_ranked(unit, lacks) for unit, lacks in zip(self._units, missing, strict=True)]
+        grown, first = np.zeros(len(alive), dtype=np.bool_), 0
+        for at, start in enumerate(starts):
+            rows = slice(first, first + len(start))
+            searching = values[rows] <= base + 10.0**-TIE
+            grown[rows] = self._grow(at, start, alive[rows], searching, held, room, ranks)
+            first = rows.stop
+        if grown.any():
+            values[grown] = self._values(alive[grown], fixed)[1]
+        densities = ((values - base) / (alive & ~held).sum(axis=1)).round(TIE)
         best = densities.max()
         ties = [frozenset(np.flatnonzero(alive[at]).tolist()) for at in np.flatnonzero(densities == best)]
         return plan | min(ties, key=self._topology.named)
 
-    def _candidates(self, at: int, held: Alive, base: float, room: int) -> list[Alive]:
-        """Return the candidates that begin with a segment of one unit and fit into the room."""
-        unit = self._units[at]
-        start = np.flatnonzero((unit.tasks & ~held).any(axis=1))
-        if not len(start):
-            return []
-        new = unit.tasks[start].copy()
-        fits = (new & ~held).sum(axis=1) <= room
-        raising = self._measure(self._topology, new | held | self._outside) > base + 10.0**-TIE
-        searching = fits & ~raising
+    def _values(self, alive: Alive, fixed: Alive) -> tuple[float, NDArray[np.float64]]:
+        """Return the OF with what is fixed alone, and with each row of `alive` besides."""
+        found = self._measure(self._topology, np.concatenate((fixed[None, :], alive | fixed)))
+        return float(found[0]), found[1:].copy()
+
+    def _grow(
+        self,
+        at: int,
+        start: NDArray[np.intp],
+        new: Alive,
+        searching: Alive,
+        held: Alive,
+        room: int,
+        ranks: Sequence[NDArray[np.intp]],
+    ) -> Alive:
+        """Add connected segments of other units to the rows of `new` that search; return which have grown.
+
+        Args:
+            at: the unit of the segments with which the rows begin.
+            start: these segments.
+            new: by row, the tasks of the candidate; changed in place.
+            searching: by row, whether the candidate alone raises nothing; changed in place.
+            held: tasks of the plan.
+            room: number of tasks that may be added.
+            ranks: by unit and segment, the preference.
+        """
+        grown = np.zeros(len(start), dtype=np.bool_)
         chosen: dict[int, NDArray[np.intp]] = {at: start}
         for to in self._visits[at]:
             if not searching.any():
                 break
-            other = self._units[to]
-            connected = np.zeros((len(start), len(other.values)), dtype=np.bool_)
+            other, rank = self._units[to], ranks[to]
+            connected = np.zeros((len(start), len(rank)), dtype=np.bool_)
             for by, segments in chosen.items():
                 if (by, to) in self._linked:
                     connected |= self._linked[by, to][segments]
-            missing = (other.tasks & ~held).sum(axis=1)
-            order = np.lexsort((other.order, missing, -other.values))
-            rank = np.empty(len(order), dtype=np.intp)
-            rank[order] = np.arange(len(order))
-            ranks = np.where(connected, rank, len(order))
-            best = ranks.argmin(axis=1)
+            best = np.where(connected, rank, len(rank)).argmin(axis=1)
             united = new | other.tasks[best]
             searching &= connected.any(axis=1) & ((united & ~held).sum(axis=1) <= room)
             new[searching] = united[searching]
+            grown |= searching
             chosen[to] = best
-        return list(new[fits])
+        return grown
 
     def _connections(self, one: int, other: int) -> Alive:
         """Return whether a substream runs between two segments, by segments of two units."""
@@ -124,6 +150,14 @@ class StructuredStep:
                     visited.append(to)
                     queue.append(to)
         return visited[1:]
+
+
+def _ranked(unit: SegmentedUnit, missing: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the position of each segment by value, then by the fewest new tasks, then by name."""
+    order = np.lexsort((unit.order, missing, -unit.values))
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return rank
 
 
 def _segments(
