@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.master import test_term_state as term_state
 from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
@@ -27,6 +28,8 @@ from tests.control.master.test_trees import (
     test_all_trees_of_a_partition_follow_the_one_that_has_begun_another_attempt as follow_each_other,
 )
 from tests.control.member import test_lost_first_interval as lost_first
+from tests.control.member import test_pane_sender as pane_sender
+from tests.control.member import test_pane_store as pane_store
 from tests.control.member.test_hand_over import ends_when_acknowledged
 from tests.control.member.test_member import (
     test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
@@ -47,6 +50,7 @@ from tests.control.register.test_lost_votes import (
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
+from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
 from tests.control.test_second_way_flows import noticed as asked_directly
 from tests.exhaustive import few
@@ -159,6 +163,11 @@ NOTICED_BY = {
     "sealed-ahead-is-not-due": every_window,
     "handed-over-before-the-end": ends_when_acknowledged,
     "second-way": asked_directly,
+    "standby-elsewhere": pane_sender.in_another_rack,
+    "earlier-chain-stays": pane_store.test_the_earlier_chain_stays_until_the_new_one_has_reached_its_time,
+    "chains-of-the-epoch": pane_store.test_numbers_of_another_epoch_and_of_other_members_get_nothing,
+    "plan-changes-for-a-gain": standby_plans.test_noise_of_the_rates_moves_no_chain,
+    "plan-is-inherited": term_state.test_the_next_master_begins_with_the_plan_of_standbys,
 }
 
 

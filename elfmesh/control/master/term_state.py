@@ -19,6 +19,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_succession import Replica
+from elfmesh.safeguards import safeguard
 
 
 class TermState:
@@ -45,7 +46,12 @@ class TermState:
         self.paused, self._pauses = began.paused, began.pauses
         self.promised: Terms | None = None
         self.layout = began.layout or None
-        self.standbys = None if isinstance(began.standbys, UnsetType) else began.standbys
+        self.standbys = self._inherited(began)
+
+    @staticmethod
+    @safeguard("plan-is-inherited")
+    def _inherited(began: Terms) -> tuple[int, ...] | None:
+        return None if isinstance(began.standbys, UnsetType) else began.standbys
 
     @property
     def terms(self) -> Terms:

@@ -29,6 +29,7 @@ from elfmesh.control.protocol.events import CutPanes, PanesCut
 from elfmesh.control.protocol.messages_standby import PANES_MAX, Chained, Delta, PaneDelta, Shipping
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
 
 AGAIN_S = 1.0
 TRIES = 3
@@ -90,13 +91,16 @@ class PaneSender:
             others = [
                 each.contact for each in terms.members if each.until is None and each.contact.id != me.id
             ]
-            label = self._member.plan.standby_across
-            others.sort(key=lambda each: (share(me, each, label), ids.distance(each.id, me.id)))
-            self._peers = tuple(others)
+            self._peers = tuple(sorted(others, key=self._nearness))
         if not self._peers or self._problem == ALONE:
             self._problem = ALONE if self._is_planned and not self._peers else ""
         self._choose()
         self._report()
+
+    @safeguard("standby-elsewhere")
+    def _nearness(self, peer: Contact) -> tuple[bool, int]:
+        me = self._context.me
+        return share(me, peer, self._member.plan.standby_across), ids.distance(peer.id, me.id)
 
     def _report(self) -> None:
         """Tell the master which agent stands by; from time to time again, because a message may be lost."""

@@ -107,6 +107,7 @@ class PaneStore:
         chain.nbytes += size
         self.nbytes += size
 
+    @safeguard("earlier-chain-stays")
     def _drop_earlier(self, chains: list[HeldChain]) -> None:
         """Drop what the newest chain has reached, and all but the longest of what it has not reached."""
         newest = chains[-1]
@@ -142,12 +143,17 @@ class PaneStore:
             terms: of this agent as a member; the numbers of another epoch may be those of other agents.
         """
         held = self._chains.get((message.job, message.incarnation))
-        if not held or terms is None or terms.epoch != message.epoch:
+        if not held or terms is None or not self._numbers_mean(terms, message):
             return
         asked = {message.number, *(numbers(bits_of(message.members)) if message.members else ())}
         for agent in dict.fromkeys(each.contact.id for each in terms.members if each.number in asked):
             for chain in held.get(agent, ()):
                 self._answer(chain, message)
+
+    @staticmethod
+    @safeguard("chains-of-the-epoch")
+    def _numbers_mean(terms: Terms, message: Surrender) -> bool:
+        return terms.epoch == message.epoch
 
     def _answer(self, chain: HeldChain, message: Surrender) -> None:
         epoch, reached, times = chain.answered

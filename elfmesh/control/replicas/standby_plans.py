@@ -20,6 +20,7 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.standby_choice import DomainLosses, choose, domains_of, room_of
+from elfmesh.safeguards import safeguard
 
 GAIN = 0.01
 PLAN_S = 30.0
@@ -80,12 +81,20 @@ class StandbyPlans:
         budget, fewer = self._plan.standbys, 10 * len(found) < 9 * len(before)
         if not {*before} <= {*members} or len(before) > room_of(budget, len(members)):
             return True
-        if 2 * sum(bool(self._rates.known(each)) for each in members) < len(members):
+        if not self._knows_rates(members):
             return False
         has, would_have = _least(scenarios, before), _least(scenarios, found)
         if budget.unit == "keeps" and (has < budget.amount <= would_have or fewer):
             return True
-        return {*before} < {*found} or would_have >= has + GAIN
+        return {*before} < {*found} or self._is_gain(has, would_have)
+
+    def _knows_rates(self, members: list[int]) -> bool:
+        return 2 * sum(bool(self._rates.known(each)) for each in members) >= len(members)
+
+    @staticmethod
+    @safeguard("plan-changes-for-a-gain")
+    def _is_gain(has: float, would_have: float) -> bool:
+        return would_have >= has + GAIN
 
     def upkeep(self) -> bool:
         """Plan again from time to time; return whether the plan changes. Then the roster is another one."""

@@ -64,3 +64,8 @@ def test_a_version_without_an_open_interval_leaves_the_terms() -> None:
     assert [stage.start for stage in state.terms.older] == [3, 5, 9, 12]
     committer.closed = 20
     assert [stage.start for stage in state.terms.older] == [12]
+
+
+def test_the_next_master_begins_with_the_plan_of_standbys() -> None:
+    _, state, _ = started(replace(TERMS, standbys=(1,)))
+    assert state.terms.standbys == (1,)

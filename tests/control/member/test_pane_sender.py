@@ -89,12 +89,16 @@ class Rig:
         return self
 
 
-def test_the_standby_is_in_another_rack_and_its_chain_begins_with_all_open_panes() -> None:
+def in_another_rack() -> None:
     rig = Rig()
     assert rig.sender.standby in [each.contact for each in rig.members[2:]]
     assert rig.out() == [CutPanes(JOB, 1, whole=True)]
     rig.cut(1, whole=True)
     assert rig.deltas() == [(rig.sender.standby, 1, 0)]
+
+
+def test_the_standby_is_in_another_rack_and_its_chain_begins_with_all_open_panes() -> None:
+    in_another_rack()
 
 
 def test_in_a_fleet_of_one_rack_the_nearest_stands_by_and_alone_none() -> None:

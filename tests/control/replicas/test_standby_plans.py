@@ -71,6 +71,7 @@ def test_noise_of_the_rates_moves_no_chain() -> None:
 
 def test_a_new_master_keeps_the_plan_until_it_knows_the_rates() -> None:
     rig = Rig(standbys=(3,))
+    rig.report(9)
     assert not rig.later()
     assert rig.state.standbys == (3,)
     rig.report(9, 1, 1, 1)

@@ -16,8 +16,14 @@ ELSEWHERE = {
     "sealed-ahead-is-not-due": "tests/control/test_leaving_flows.py",
     "handed-over-before-the-end": "tests/control/member/test_hand_over.py",
     "second-way": "tests/control/test_second_way_flows.py",
+    "standby-elsewhere": "tests/control/member/test_pane_sender.py",
+    "earlier-chain-stays": "tests/control/member/test_pane_store.py",
+    "chains-of-the-epoch": "tests/control/member/test_pane_store.py",
+    "plan-changes-for-a-gain": "tests/control/replicas/test_standby_plans.py",
+    "plan-is-inherited": "tests/control/master/test_term_state.py",
 }
-"""No agent of a seed leaves at once, and no invariant names the first of several tentative records."""
+"""No agent of a seed leaves at once, no invariant names the first of several tentative records, and a wrong
+plan costs a prefix and makes no record wrong."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "chain-order": (
@@ -57,6 +63,36 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "the master asks missing members directly shortly before the deadline",
         "D-9",
         always(("second-way", lambda self, missing, at, trees: float("inf"))),
+        DYING,
+    ),
+    "standby-elsewhere": (
+        "a member chooses its standby in another failure domain, if an agent is in one",
+        "D-21",
+        always(("standby-elsewhere", lambda self, peer: (False, peer.port))),
+        DYING,
+    ),
+    "earlier-chain-stays": (
+        "the chain before stays until the new one has reached its time",
+        "D-21",
+        always(("earlier-chain-stays", lambda self, chains: chains.__delitem__(slice(None, -1)))),
+        DYING,
+    ),
+    "chains-of-the-epoch": (
+        "a standby answers for the members that the requesting master means by their numbers",
+        "D-21",
+        always(("chains-of-the-epoch", staticmethod(lambda terms, message: True))),
+        DYING,
+    ),
+    "plan-changes-for-a-gain": (
+        "the plan of standbys changes only if that keeps more",
+        "D-21",
+        always(("plan-changes-for-a-gain", staticmethod(lambda has, would_have: True))),
+        DYING,
+    ),
+    "plan-is-inherited": (
+        "the next master begins with the plan of standbys",
+        "D-21",
+        always(("plan-is-inherited", staticmethod(lambda began: None))),
         DYING,
     ),
 }
