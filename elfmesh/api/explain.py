@@ -21,8 +21,9 @@ from elfmesh.control.coordination.drawing import values
 from elfmesh.control.coordination.statements import dataflow, shown
 from elfmesh.control.jobs.graph import job_graph
 from elfmesh.errors import DataError
-from elfmesh.ql.expressions.nodes import Call, FieldRef, SealClause, walk
+from elfmesh.ql.expressions.nodes import Call, FieldRef, Literal, SealClause, walk
 from elfmesh.ql.plan.relation import (
+    Counted,
     Derived,
     Exploded,
     Framed,
@@ -34,7 +35,18 @@ from elfmesh.ql.plan.relation import (
 )
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.render import full_text, text_of
-from elfmesh.ql.plan.statement import ALL, LATEST, LOOKED_UP, ONE, Statement, TableSpec, job_read
+from elfmesh.ql.plan.statement import (
+    ALL,
+    LATEST,
+    LOOKED_UP,
+    ONE,
+    ROWS,
+    SEALED,
+    WITHIN,
+    Statement,
+    TableSpec,
+    job_read,
+)
 from elfmesh.units import format_duration
 
 SAMPLE_GROUPS = 64
@@ -46,6 +58,14 @@ _SKETCHES = {
     "top": "up to {0} values exact, then counts too low by less than n / {0}",
 }
 _PARAMETERS = ("k", "entries", "counters")
+
+
+KEPT_AT_ROOT = {
+    SEALED: "a pane is as wide as EVERY; the root keeps open partitions",
+    ROWS: "a pane is as wide as EVERY; the root counts records, and keeps those of windows that are not full",
+    WITHIN: "each window is one pane; the root keeps the records that later ones may be joined to",
+}
+"""How the root joins panes, by kind of window."""
 
 
 def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str, Any]:
@@ -106,9 +126,14 @@ def _input(part: Statement) -> dict[str, Any]:
         "lookups": [{"table": join.name, "kind": "inner" if join.inner else "left"} for join in part.lookups],
         "filter": None if plan.where is None else text_of(plan.where),
         **({} if plan.seal is None else {"sealed": _seal(plan.seal)}),
-        "keys": [text_of(key) for key in plan.keys],
+        "keys": _keys(part),
         "tables": [_table(part, table) for table in part.tables],
     }
+
+
+def _keys(part: Statement) -> list[str]:
+    """Return the keys of a part as text, without the constant in whose place the root counts windows."""
+    return [text_of(key) for key in part.plan.keys if not isinstance(key, Literal)]
 
 
 def _seal(seal: SealClause) -> dict[str, Any]:
@@ -180,7 +205,7 @@ def _agent_steps(part: Statement) -> Iterator[str]:
     if (seal := part.plan.seal) is not None:
         sealed = _listed([text_of(key) for key in seal.keys])
         yield f"punctuations: {text_of(seal.when)}; each seals {sealed} for one producer"
-    keys = [text_of(key) for key in part.plan.keys]
+    keys = _keys(part)
     yield f"group by {_listed(keys)}" if keys else "one group"
 
 
@@ -200,7 +225,7 @@ def _window(statement: Statement) -> dict[str, Any] | None:
     how = (
         "state is kept between windows: a slide costs the panes that enter and leave" if slides
         else "a pane is as wide as the gap; the root joins them and keeps open sessions" if window.is_session
-        else "a pane is as wide as EVERY; the root keeps open partitions" if window.spans_intervals
+        else KEPT_AT_ROOT[window.kind] if window.spans_intervals
         else "each window is one pane" if panes == 1
         else f"each window is a merge of its {panes} panes, too few to keep state between windows"
     )  # fmt: skip
@@ -235,7 +260,8 @@ def _relation(relation: Relation | None) -> Iterator[str]:
         case JoinRelation():
             yield from (*_relation(relation.left), *_relation(relation.right))
             keys = " AND ".join(f"{text_of(key.left)} = {text_of(key.right)}" for key in relation.keys)
-            yield f"{relation.kind} join on {keys or 'no key: all pairs'}"
+            apart = f", less than {format_duration(relation.within_us)} apart" if relation.within_us else ""
+            yield f"{relation.kind} join on {keys or 'no key: all pairs'}{apart}"
         case Union():
             for source in relation.sources:
                 yield from _relation(source)
@@ -249,6 +275,11 @@ def _relation(relation: Relation | None) -> Iterator[str]:
         case Exploded():
             yield from _relation(relation.source)
             yield f"a row for each element of {text_of(relation.values)}"
+        case Counted():
+            yield from _relation(relation.source)
+            groups = _listed([text_of(key) for key in relation.groups]) if relation.groups else "all records"
+            every = f"every {relation.step} records, in the order of the event time and of the fields"
+            yield f"windows of {relation.rows} records of {groups}, {every}"
         case Prefixed():
             yield from _relation(relation.source)
         case Derived():

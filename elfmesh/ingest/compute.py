@@ -169,7 +169,10 @@ class PartialCompute:
         assert effect.open is not None, "groups of the job span intervals"
         start = effect.interval * window.slide_us
         parts = [part for partition in effect.parts for part in partition]
-        pane = merged_parts(parts, self._known.take(parts))
+        counts: tuple[int, ...] = ()
+        pane: Mapping[str, Content] = merged_parts(parts, self._known.take(parts))
+        if effect.inputs:
+            pane, counts = self._read_results(effect)
         before = read_open(effect.open, text, window.kind)
         closed = ClosedPane(pane, effect.completeness, start, start + window.size_us, effect.members)
         step = group_steps.step(query.statement, before, closed)
@@ -177,15 +180,24 @@ class PartialCompute:
         left = write_open(step.open, text, window.kind)
         rows, pages = self._packed(effect, table, {}, len(left))
         return Finalised(
-            effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
+            effect.job, effect.epoch, effect.interval, rows, rev=effect.rev, counts=counts,
             open=left, due_us=step.open.due_us, completeness=step.completeness, pages=pages, late=step.late,
             withdrawn=_withdrawn(effect, table),
         )  # fmt: skip
 
     def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:
-        statement = self._query(effect.manifest).statement
-        window = statement.window
+        query = self._query(effect.manifest)
+        window = query.statement.window
         assert window is not None, "a job has intervals"
+        contents, counts = self._read_results(effect)
+        start = effect.interval * window.slide_us
+        end = start + window.size_us
+        tables = finish_blocks(contents)
+        return query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents, counts
+
+    def _read_results(self, effect: Finalise) -> tuple[Mapping[str, Content], tuple[int, ...]]:
+        """Return the merged tables of an interval of a job that reads jobs, and the counts of its records."""
+        statement = self._query(effect.manifest).statement
         worker = JobWorker(statement, max_future_us=None, strict=True)
         for name, start_us, rows in effect.inputs:
             worker.feed(*result_block(statement, name, start_us, ipc_to_table(rows)), 0)
@@ -194,10 +206,7 @@ class PartialCompute:
         for interval in worker.take(worker.end_index):  # the other intervals are incomplete here
             if interval.index == effect.interval:
                 counts, contents = interval.counts, interval.tables or {}
-        start = effect.interval * window.slide_us
-        end = start + window.size_us
-        tables = finish_blocks(contents)
-        return worker.query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents, counts
+        return contents, counts
 
     def _query(self, manifest: Manifest) -> ql.Query:
         key = (manifest.job_id, manifest.incarnation, manifest.version)

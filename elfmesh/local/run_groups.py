@@ -1,7 +1,9 @@
 """Converts intervals of `elf run` to results. If windows span intervals, these are the groups that end.
 
 The step is that of a job's root on the same panes, so a run reports each group in the same interval as a
-job. The end of the input ends all groups, in the interval after the last one.
+job. The end of the input ends all sessions and partitions, in the interval after the last one. It ends no
+window of ROWS, because a window that is not full has no row. The left rows of WITHIN that wait for a match
+are rows of the intervals in which they would be on agents.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, counts_dict, with_l
 from elfmesh.ingest.worker.intervals import OpenInterval
 from elfmesh.ql.engine import group_steps
 from elfmesh.ql.engine.finalise_parts import Reduced
-from elfmesh.ql.engine.open_groups import NONE, ClosedPane
-from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.engine.open_groups import NEVER_US, NONE, ClosedPane
+from elfmesh.ql.plan.statement import SEALED, SESSION, WITHIN, Statement
+
+ENDS_GROUPS = (SESSION, SEALED)
+"""Kinds of windows whose open groups are rows when the input ends."""
 
 MEMBERS = ("",)
 """The one producer of a run is the process that reads the logs."""
@@ -64,8 +69,14 @@ class _GroupRun:
             while (due := self._due()) is not None and due < interval.index:
                 yield self._step(OpenInterval(due, NOT_COUNTED, None))
             yield self._step(interval)
-        if self._open.shares:
+        window = self._statement.window
+        if self._open.shares and window is not None and window.kind in ENDS_GROUPS:
             yield self._step(OpenInterval(self.next, NOT_COUNTED, None), is_last=True)
+        while window is not None and window.kind == WITHIN and self._open.due_us < NEVER_US:
+            due = self._due()
+            if due is None:
+                break
+            yield self._step(OpenInterval(due, NOT_COUNTED, None))
 
     def _due(self) -> int | None:
         """Return the interval in which a group ends without a record."""

@@ -18,6 +18,7 @@ from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.local.row_formats import row_format, value_text
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.nodes import WindowBound
+from elfmesh.ql.plan.statement import WITHIN
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class _Tabular:
 
     def __init__(self, statement: Statement) -> None:
         names = list(statement.columns)
-        windowed = statement.window is not None and not statement.spans_intervals
+        window = statement.window
+        windowed = window is not None and (not statement.spans_intervals or window.kind == WITHIN)
         self._bounded = windowed and not _has_bounds(statement)
         self._header = [*(BOUNDS if self._bounded else ()), *names]
 

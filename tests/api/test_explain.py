@@ -101,6 +101,26 @@ def test_laws_that_depend_on_the_tree_are_those_without_exact_associativity() ->
     assert {kind for kind in LAWS if kind in SHAPED} == {"kll", "kllmerge", "frequent", "top"}
 
 
+def test_explain_shows_what_is_counted_and_what_is_kept_for_a_match() -> None:
+    counted = explain(
+        parse("CREATE JOB a.b EVERY '1 s' AS SELECT k, sum(v) AS n FROM s GROUP BY ROWS(9, 3), k")
+    )
+    assert counted["window"]["how"].startswith("a pane is as wide as EVERY; the root counts records")
+    assert counted["inputs"][0]["keys"] == ["k", "event time(ts)", "v"]
+    lines = counted["stages"][2]["does"]
+    assert any(line.startswith("windows of 9 records of k, every 3 records") for line in lines)
+    joined = explain(
+        parse("CREATE JOB a.b EVERY '1 s' AS SELECT s.k AS k FROM s LEFT JOIN t ON s.k = t.k WITHIN '5 s'")
+    )
+    assert (
+        joined["window"]["how"]
+        == "each window is one pane; the root keeps the records that later ones may be joined to"
+    )
+    assert "left join on s.k = t.k, less than 5 s apart" in joined["stages"][2]["does"]
+    for found in (counted, joined):
+        assert found["determinism"]["outputs"][0]["label"] == "Async"
+
+
 def test_explain_shows_what_seals_partitions() -> None:
     text = (
         "CREATE JOB ads.ends EVERY '1 s' AS SELECT k, count(*) AS n FROM log "

@@ -109,7 +109,8 @@ class MemberIntervals:
         record, payloads = self._maker.make(decision, rev)
         self._term.latency_stats.decided(index, self._collection.due_since(index))
         has_rows = any(payloads) or any(each.contributed for each in record.partly)
-        heavy = decision.state != "SKIPPED" and (has_rows or bool(self._term.open_groups.before(index)))
+        needed = self._term.open_groups.needed(index, record.completeness)
+        heavy = decision.state != "SKIPPED" and (has_rows or needed)
         return record, self._maker.order(record, payloads) if heavy else b""
 
     def decided(self, at: int) -> None:

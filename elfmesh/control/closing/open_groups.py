@@ -1,4 +1,4 @@
-"""Groups of a job (SESSION, SEALED) that are open between two of its intervals.
+"""Groups of a job (SESSION, SEALED, ROWS, WITHIN) that are open between two of its intervals.
 
 The record of an interval contains the groups that are open after it, so that one change of the control
 register closes the interval and stores them (D-4, D-6). A successor reads them from the register's tail. Logs
@@ -8,7 +8,8 @@ Owns the bytes, which intervals need them, and how they change a record. `ql` ow
 
 Invariants: intervals of such a job are finalised one at a time, each with the groups that its predecessor
 left open. After a skipped interval its predecessor's groups are still open, with completeness 0. An interval
-in which open groups may end has a record even if no member has records for it.
+in which open groups may end has a record even if no member has records for it: where they are due, or (not
+with ROWS and WITHIN) where other members are expected.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.safeguards import safeguard
+
+ROWS, WITHIN = "ROWS", "WITHIN"
+"""Values of `JobPlan.spans`."""
 
 
 class OpenGroups:
@@ -64,8 +68,19 @@ class OpenGroups:
         if not self.before(start):
             return None
         plan = read_plan(stage_at(self._stages, start).manifest.text)
-        due = start if required != before else max(start, plan.first_after(self._due_us - plan.size_us))
+        changed = required != before and plan.spans not in (ROWS, WITHIN)
+        due = start if changed else max(start, plan.first_after(self._due_us - plan.size_us))
         return due if due < stop else None
+
+    def needed(self, interval: int, completeness: float) -> bool:
+        """Return whether an interval without records changes the open groups, or ends some.
+
+        With ROWS and WITHIN, later rows depend on the records that it lacks.
+        """
+        if self.before(interval):
+            return True
+        spans = read_plan(stage_at(self._stages, interval).manifest.text).spans
+        return spans in (ROWS, WITHIN) and completeness < 1.0
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
         """Return whether an interval needs the open groups of an interval that is being finalised."""
@@ -111,5 +126,12 @@ class OpenGroups:
     def skipped(self, record: ResultRecord) -> ResultRecord:
         if record.state != "SKIPPED" or not self.at(record.index):
             return record
-        self._data, self._start_us = ql.left_out(self.before(record.index) or b""), record.start_us
+        text, before = stage_at(self._stages, record.index).manifest.text, self.before(record.index) or b""
+        spans = read_plan(text).spans
+        if spans in (ROWS, WITHIN):
+            assert record.end_us is not None, "a job has intervals"
+            self._data = ql.lacking_after(before, text, spans.lower(), record.end_us)
+        else:
+            self._data = ql.left_out(before)
+        self._start_us = record.start_us
         return replace(record, open=self._data)

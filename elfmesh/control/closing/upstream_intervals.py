@@ -81,15 +81,20 @@ class UpstreamIntervals:
             for read in self._reads:
                 read.drop_before(self._plan.window(at)[0])
         found = next_step(self._reads, at, self._plan.size_us, self._plan.slide_us)
+        due = None if found is None else self._term.open_groups.due(at, found.index, 0, 0)
         if found is None:
             for read in self._slowest():
                 if read.nbytes > HELD_BYTES_MAX:
                     read.overflow()
             return None
+        if due is not None and (found.pieces is None or found.since is None or due < found.since):
+            return Decision(at, due + 1, True)
         if found.pieces is None:
             return Decision(at, found.index, False)
         state = combined(found.pieces)[0]
-        return Decision(at, found.index + 1, True, state=state, since=found.since, pieces=found.pieces)
+        index = found.index if due is None else due
+        since = None if found.since == index else found.since
+        return Decision(at, index + 1, True, state=state, since=since, pieces=found.pieces)
 
     def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, Finalise | bytes]:
         start_us, end_us = self._plan.window(decision.index)
@@ -121,5 +126,8 @@ class UpstreamIntervals:
             clean=quality.clean,
         )
         inputs = tuple((piece.name, piece.at_us, piece.rows) for piece in inside if piece.rows)
+        groups, heavy = self._term.open_groups, bool(inputs)
+        heavy = heavy or (state != "SKIPPED" and groups.needed(record.index, record.completeness))
+        before = groups.before(record.index)
         about = (manifest.job_id, self._term.epoch, manifest, record.index, (), rev)
-        return record, Finalise(*about, inputs=inputs) if inputs else b""
+        return record, Finalise(*about, before, record.completeness, inputs) if heavy else b""

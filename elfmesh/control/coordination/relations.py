@@ -35,6 +35,8 @@ from elfmesh.ql.expressions.nodes import (
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.relation import (
+    WINDOW,
+    Counted,
     Derived,
     Exploded,
     Framed,
@@ -176,7 +178,7 @@ def sources(relation: Relation) -> list[Relation]:
             return [relation.left, relation.right]
         case Union():
             return list(relation.sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
             return [relation.source]
     return []
 
@@ -224,6 +226,14 @@ def _exploded(relation: Relation) -> Iterator[PlanStep]:
     yield from expression_steps(relation.values)
 
 
+def _counted(relation: Relation) -> Iterator[PlanStep]:
+    assert isinstance(relation, Counted)
+    columns = [text_of(key) for key in relation.groups]
+    group = f"{', '.join(columns)} in" if columns else "the job in"
+    why = f"a window of {relation.rows} records depends on the records of {group} all earlier intervals"
+    yield gated(columns, why, relation.at)
+
+
 def _derived(relation: Relation) -> Iterator[PlanStep]:
     assert isinstance(relation, Derived)
     yield from input_steps(relation.statement)
@@ -236,6 +246,7 @@ RELATIONS: dict[type[Relation], Callable[[Relation], Iterator[PlanStep]]] = {
     Ranked: _ranked,
     Framed: _framed,
     Exploded: _exploded,
+    Counted: _counted,
     Derived: _derived,
 }
 
@@ -243,7 +254,7 @@ RELATIONS: dict[type[Relation], Callable[[Relation], Iterator[PlanStep]]] = {
 def plan_steps(statement: Statement, at: TextPosition = NOWHERE) -> Iterator[PlanStep]:
     """Yield the order-sensitive steps of a SELECT: its groups, LIMIT, and those of its expressions."""
     plan = statement.plan
-    keys = [text_of(key) for key in plan.keys]
+    keys = [text_of(key) for key in plan.keys if key != FieldRef(WINDOW, True)]
     if plan.seal is not None:
         sealed = ", ".join(sealed_keys(plan.seal))
         yield PlanStep(frozenset(keys), f"rows of {', '.join(keys)} need all records of their {sealed}", at)

@@ -53,8 +53,8 @@ class JobPlan:
         functions: whether the text contains Python functions.
         sources: by input, the stream or job that it reads; a stream joined with itself is two inputs.
         shape: how the shares of the inputs that are inside become the fidelity of the result.
-        spans: word of the window whose groups span intervals, SESSION; an interval's rows are the groups that
-            ended in it. Otherwise "".
+        spans: word of the window whose rows span intervals (SESSION, SEALED, ROWS, WITHIN); an interval's
+            rows are the groups that ended in it. Otherwise "".
         lateness_us: delay of an agent's watermark behind the newest record that it has read.
         early_us: period of early rows; None: there are none.
         stable: columns of early rows that do not change later.
@@ -263,8 +263,8 @@ def _check_reader(statement: ql.Statement, reads: tuple[str, ...]) -> None:
         hint = "Results are read by the job's master: call the function in the job that is read."
     elif statement.tables_read:
         problem, hint = "a job that reads another has no lookup tables", "Join them in the job that is read."
-    elif window.kind not in ("tumble", "hop"):
-        problem, hint = "a job that reads another has TUMBLE or HOP windows", "Use one of these."
+    elif window.kind in ("session", "sealed"):
+        problem, hint = "a job that reads another has no SESSION and no SEALED", "Write TUMBLE, HOP or ROWS."
     elif any(statement.time_of(name) != ql.TIME_COLUMN for name in reads):
         problem = f"results are dated by `{ql.TIME_COLUMN}`, the start of their interval, and by nothing else"
         hint = "Write EVERY '60 s' before AS, or GROUP BY TUMBLE(ts, ...)."

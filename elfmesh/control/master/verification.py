@@ -52,7 +52,9 @@ AGAIN_S = 10.0
 SESSIONS = "an interval with sessions cannot be verified, because its sessions begin in earlier intervals"
 PARTITIONS = "an interval with SEALED cannot be verified, because its partitions begin in earlier intervals"
 NO_MEMBERS = "a job that reads other jobs has no logs; measure the jobs that it reads"
-SPANNING = {"SESSION": SESSIONS, "SEALED": PARTITIONS}
+COUNTS = "an interval with ROWS cannot be verified, because its windows begin in earlier intervals"
+BANDS = "an interval with WITHIN cannot be verified, because it joins records of earlier intervals"
+SPANNING = {"SESSION": SESSIONS, "SEALED": PARTITIONS, "ROWS": COUNTS, "WITHIN": BANDS}
 """Why the intervals of groups that span several are refused."""
 
 SELF_CHECK_DELAY_S = 2.0

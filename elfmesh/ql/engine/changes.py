@@ -15,6 +15,7 @@ from typing import Any
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
+from elfmesh.ql.plan.relation import JoinRelation, within_of
 from elfmesh.ql.plan.statement import QueryPlan, Statement
 from elfmesh.ql.text.parsing import parse
 
@@ -99,7 +100,18 @@ def same_records(old: str, new: str) -> bool:
 @lru_cache(maxsize=COMPARED_MAX)
 def same_state(old: str, new: str) -> bool:
     """Return whether the states of both texts can be merged, so that open sessions can continue."""
-    return old == new or _same_state(parse(old), parse(new))
+    return old == new or _same_groups(parse(old), parse(new))
+
+
+def _same_groups(before: Statement, after: Statement) -> bool:
+    kinds = [None if join is None else join.kind for join in map(_within_of, (before, after))]
+    if len(before.parts) != len(after.parts) or kinds[0] != kinds[1]:
+        return False
+    return _same_state(before, after) and all(map(_same_state, before.parts, after.parts))
+
+
+def _within_of(statement: Statement) -> JoinRelation | None:
+    return within_of(statement.relation)
 
 
 def _in_place(before: Statement, after: Statement) -> bool:
@@ -148,6 +160,9 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
             each.window.column,
             each.window.size_us,
             each.window.slide_us,
+            each.window.rows,
+            each.window.step,
+            each.window.within_us,
         )
         for each in (before, after)
     ]
@@ -159,7 +174,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (RESET, "another window", windows[0] != windows[1]),
         (RESET, "other group keys", set(before.plan.keys) != set(after.plan.keys)),
         (RESET, "other punctuations", before.plan.seal != after.plan.seal),
-        (RESET, "other open groups", after.spans_intervals and not _same_state(before, after)),
+        (RESET, "other open groups", after.spans_intervals and not _same_groups(before, after)),
         (RESET, "another number of partitions", partitions[0] != partitions[1]),
         (WARM_UP, "another filter", before.plan.where != after.plan.where),
         (WARM_UP, "another version of a table", _option(before, "tables") != _option(after, "tables")),

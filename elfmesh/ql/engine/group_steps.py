@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from elfmesh.ql.engine import sealed, sessions
+from elfmesh.ql.engine import counted, sealed, sessions, within
 from elfmesh.ql.engine.open_groups import ClosedPane, GroupStep, Open
-from elfmesh.ql.plan.statement import SEALED, SESSION, Statement
+from elfmesh.ql.plan.statement import ROWS, SEALED, SESSION, WITHIN, Statement
 
 STEPS: Mapping[str, Callable[[Statement, Open, ClosedPane], GroupStep]] = MappingProxyType(
-    {SESSION: sessions.step, SEALED: sealed.step}
+    {SESSION: sessions.step, SEALED: sealed.step, ROWS: counted.step, WITHIN: within.step}
 )
 
 

@@ -1,8 +1,9 @@
 """Groups that are open between two intervals of a job: their rows, their encoding, and the step.
 
-A statement whose window spans intervals (SESSION, SEALED) has one function that adds the merged tables of an
-interval to the groups that earlier intervals left open. It returns the groups that end, and those that stay
-open: `step(statement, open, pane) -> ended, open`. `sessions` and `sealed` are these functions.
+A statement whose window spans intervals (SESSION, SEALED, ROWS, WITHIN) has one function that adds the merged
+tables of an interval to the groups that earlier intervals left open. It returns the groups that end, and
+those that stay open: `step(statement, open, pane) -> ended, open`. `sessions`, `sealed`, `counted` and
+`within` are these functions.
 
 Invariants: a step is a function of its arguments, so repeating it gives the same rows. Groups are merged as
 states. A group carries the least completeness of its intervals.
@@ -12,6 +13,7 @@ Paper: ELF 2.2 (PAOs merge wherever two meet).
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +32,7 @@ from elfmesh.cbt.rows import Rows, Types, combine, from_table
 from elfmesh.errors import DataError, ProtocolError
 from elfmesh.ql.engine.changes import same_state
 from elfmesh.ql.engine.folds import owners_of
-from elfmesh.ql.plan.statement import MAIN, SEALED, SESSION
+from elfmesh.ql.plan.statement import MAIN, ROWS, SEALED, SESSION, WITHIN
 from elfmesh.wire import UNREADABLE
 
 Ints = npt.NDArray[np.int64]
@@ -47,6 +49,9 @@ SHARES_MAX = 8
 """Maximum number of levels of completeness that are kept apart; beyond it, the two lowest become the lower
 one."""
 
+LACKING_MAX = 64
+"""Maximum number of intervals that lack records which are kept apart."""
+
 AT_ONCE_US = -(1 << 62)
 """The next interval has a record, whether or not members have records for it."""
 
@@ -56,6 +61,8 @@ NEVER_US = 1 << 62
 CALLED = {
     SESSION: ("open sessions", "Make the gap shorter, or group by less."),
     SEALED: ("open partitions", "Make AFTER shorter, seal partitions sooner, or group by less."),
+    ROWS: ("records of open windows", "Make the windows or the intervals shorter, or group by less."),
+    WITHIN: ("records that wait for a match", "Make WITHIN or the intervals shorter, or read fewer fields."),
 }
 """What the open groups of a kind of window are called in an error, and how a user has fewer of them."""
 
@@ -67,13 +74,14 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         ended: partial of the ended groups.
-        due_us: as in `Open`.
+        due_us, lacking: as in `Open`.
     """
 
     text: str
     shares: tuple[tuple[float, bytes], ...]
     ended: bytes = b""
     due_us: int = AT_ONCE_US
+    lacking: tuple[tuple[int, float], ...] = ()
 
 
 _PACK = msgspec.msgpack.Encoder()
@@ -88,15 +96,22 @@ class Open:
         ended: keys of groups that have ended, while records of them are late.
         due_us: some of the groups end with the first interval that ends then or later, even if it has no
             records.
+        lacking: end and completeness of earlier intervals that lack records on which later rows depend,
+            whether or not they had records of open groups.
     """
 
     shares: Mapping[float, Tables]
     ended: Tables = field(default_factory=dict)
     due_us: int = AT_ONCE_US
+    lacking: tuple[tuple[int, float], ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not self.shares and not self.ended
+        return not (self.shares or self.ended or self.lacking)
+
+    def tables(self) -> Tables:
+        """Return the tables of a kind of window that keeps no completeness for each group."""
+        return dict(self.shares.get(1.0, {}))
 
 
 NONE = Open({})
@@ -152,7 +167,7 @@ def write_open(open_: Open, text: str, kind: str) -> bytes:
     ordered = sorted(open_.shares.items(), reverse=True)
     shares = tuple((share, encode_partial(tables)) for share, tables in ordered)
     ended = encode_partial(open_.ended) if open_.ended else b""
-    data = _PACK.encode(_Stored(text, shares, ended, open_.due_us))
+    data = _PACK.encode(_Stored(text, shares, ended, open_.due_us, open_.lacking))
     if len(data) > OPEN_BYTES_MAX:
         called, hint = CALLED[kind]
         raise DataError(f"the {called} have {len(data)} bytes, more than {OPEN_BYTES_MAX}", hint=hint)
@@ -165,7 +180,8 @@ def read_open(data: bytes, text: str, kind: str) -> Open:
     if stored is None or not same_state(stored.text, text):
         return NONE
     shares = [(share, _tables(partial)) for share, partial in stored.shares]
-    return together(shares, kind, _tables(stored.ended) if stored.ended else {}, stored.due_us)
+    found = together(shares, kind, _tables(stored.ended) if stored.ended else {}, stored.due_us)
+    return dataclasses.replace(found, lacking=stored.lacking)
 
 
 def left_out(data: bytes) -> bytes:
@@ -174,6 +190,28 @@ def left_out(data: bytes) -> bytes:
     if stored is None:
         return b""
     return _PACK.encode(replace(stored, shares=tuple((0.0, partial) for _, partial in stored.shares)))
+
+
+def lacking_after(data: bytes, text: str, kind: str, end_us: int) -> bytes:
+    """Return the open groups of ROWS or WITHIN after a skipped interval.
+
+    Counts begin again, because records that do not fit would make all later intervals fail too. Records that
+    wait for a match are dropped by their age.
+    """
+    stored = _read(data) or _Stored(text, (), due_us=NEVER_US)
+    shares = () if kind == ROWS else stored.shares
+    return _PACK.encode(replace(stored, shares=shares, lacking=with_lacking(stored.lacking, end_us, 0.0)))
+
+
+def with_lacking(
+    lacking: Sequence[tuple[int, float]], end_us: int, completeness: float
+) -> tuple[tuple[int, float], ...]:
+    """Add an interval to those that lack records; beyond LACKING_MAX, the two oldest become one."""
+    found = [*lacking, *([(end_us, completeness)] if completeness < 1.0 else [])]
+    while len(found) > LACKING_MAX:
+        (_, first), (end, second), *rest = found
+        found = [(end, min(first, second)), *rest]
+    return tuple(found)
 
 
 def due_us(data: bytes) -> int:

@@ -29,6 +29,7 @@ from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.relation import (
+    Counted,
     Derived,
     Exploded,
     Framed,
@@ -41,7 +42,16 @@ from elfmesh.ql.plan.relation import (
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.statement import MAIN, Statement
 from elfmesh.ql.values.columns import as_array, bool_values
-from elfmesh.ql.values.joining import Ints, completed, pair_count, pairs, row_codes, taken
+from elfmesh.ql.values.joining import (
+    Ints,
+    completed,
+    near_codes,
+    of_interval,
+    pair_count,
+    pairs,
+    row_codes,
+    taken,
+)
 from elfmesh.ql.values.types import BIGINT, compared_type, is_nested, type_name, wider_type
 
 ROWS_MAX = 1 << 20
@@ -117,6 +127,9 @@ class _Run:
             case Prefixed():
                 source = self.rows(relation.source)
                 return source.rename_columns(list(relation.columns))
+            case Counted():
+                source = self.rows(relation.source)
+                return source.select(list(relation.chosen)).rename_columns(list(relation.columns))
             case Derived():
                 return self._derived(relation)
             case Union():
@@ -244,6 +257,8 @@ class _Run:
             keep = bool_values(condition.array(Env(columns, len(found[0]))))
             found = found[0][keep], found[1][keep]
         places = completed(relation.kind, found, (left.num_rows, right.num_rows))
+        if relation.within_us and self.bounds is not None:
+            places = of_interval(places, _times(relation, left, right), relation.within_us, self.bounds)
         if relation.kind in ("semi", "anti"):
             return left.take(pa.array(places[0]))
         return _side_by_side(left, right, places)
@@ -274,12 +289,21 @@ class _Run:
             stacked.append(pa.concat_arrays(arrays))
         codes = row_codes(stacked, [key.null_safe for key in relation.keys], sum(rows))
         ours, theirs = codes[: rows[0]], codes[rows[0] :]
+        band = relation.within_us
+        times = _times(relation, left, right) if band else None
+        if times is not None:
+            ours, theirs = near_codes(ours, theirs, times, band)
         number = pair_count(ours, theirs)
         width = sum(table.nbytes // max(1, table.num_rows) for table in (left, right))
         rows_max, bytes_max = self.limits
         if number > rows_max or number * width > bytes_max:
             raise self._too_large(relation.at, number, number * width)
-        return pairs(ours, theirs)
+        found = pairs(ours, theirs)
+        if times is None:
+            return found
+        found = found[0], found[1] // 3
+        near = np.abs(times[0][found[0]] - times[1][found[1]]) < band
+        return found[0][near], found[1][near]
 
     def _too_large(self, at: TextPosition, rows: int, nbytes: int) -> QueryError:
         rows_max, bytes_max = self.limits
@@ -288,6 +312,13 @@ class _Run:
             f" ({bytes_max >> 20} MB) that one agent may join or query again", at,
             "Filter or aggregate before it, or make the window shorter.",
         )  # fmt: skip
+
+
+def _times(relation: JoinRelation, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:
+    """Return the event times of both sides in microseconds."""
+    columns = (side.column(name) for side, name in zip((left, right), relation.times, strict=True))
+    ours, theirs = (np.asarray(column.cast("int64").to_numpy(), np.int64) for column in columns)
+    return ours, theirs
 
 
 def _side_by_side(left: pa.Table, right: pa.Table, places: tuple[Ints, Ints]) -> pa.Table:

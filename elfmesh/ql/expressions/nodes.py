@@ -153,9 +153,9 @@ class SealClause:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall(Expr):
-    """Call of TUMBLE, HOP, SESSION, SEALED or Spark's spelling of them; lengths in microseconds.
+    """Call of TUMBLE, HOP, SESSION, SEALED, ROWS or Spark's spelling of them; lengths in microseconds.
 
-    SEALED has the length of EVERY, which is 0 here.
+    SEALED and ROWS have the length of EVERY, which is 0 here. ROWS has `rows` records and moves by `step`.
     """
 
     kind: str
@@ -163,6 +163,8 @@ class WindowCall(Expr):
     size_us: int
     slide_us: int
     seal: SealClause | None = None
+    rows: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)

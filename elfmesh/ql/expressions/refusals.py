@@ -10,7 +10,7 @@ MARK = "elf_"
 """Prefix of the names of ELF-QL's functions in the tokens, so that sqlglot passes the calls through
 unchanged."""
 
-WINDOWS = ("tumble", "hop", "window", "session", "session_window", "sealed")
+WINDOWS = ("tumble", "hop", "window", "session", "session_window", "sealed", "rows")
 OVER_FUNCTIONS = {
     "row_number": (0, 0), "rank": (0, 0), "dense_rank": (0, 0), "percent_rank": (0, 0), "cume_dist": (0, 0),
     "ntile": (1, 1), "lag": (1, 3), "lead": (1, 3), "nth_value": (2, 2),

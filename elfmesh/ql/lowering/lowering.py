@@ -38,8 +38,17 @@ from elfmesh.ql.plan.draft_types import (
     StreamRead,
     UnionDraft,
 )
-from elfmesh.ql.plan.lookup_plan import LookupPlan, conjuncts, key_fields, named, owner
-from elfmesh.ql.plan.relation import Derived, Exploded, JoinKey, JoinRelation, Prefixed, StatementPart, made
+from elfmesh.ql.plan.lookup_plan import LookupPlan, conjuncts, join_key, key_fields, named, owner
+from elfmesh.ql.plan.relation import (
+    TIME,
+    Derived,
+    Exploded,
+    JoinKey,
+    JoinRelation,
+    Prefixed,
+    StatementPart,
+    made,
+)
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.scope import Input
 from elfmesh.ql.plan.selection import Select
@@ -74,7 +83,7 @@ class Lowering(ABC):
         return self.over(source, Select(items, None, None, None, [], None, distinct, None, source.at))
 
     def over(self, source: Relation, select: Select) -> Derived:
-        return self._derived(source, replace(select, window=self.window, derived=True))
+        return self.derived(source, replace(select, window=self.window, derived=True))
 
     def select(self, draft: SelectDraft, select: Select) -> Relation:
         """Plan a SELECT without window functions, on the agents as far as possible."""
@@ -103,7 +112,7 @@ class Lowering(ABC):
             window = None if window is None else replace(window, column=time.path)
         where = conjuncts(select.where)
         source, rest = self._inputs(draft, where)
-        return self._derived(source, replace(select, where=_all_of(rest), window=window, derived=True))
+        return self.derived(source, replace(select, where=_all_of(rest), window=window, derived=True))
 
     # -- parts
 
@@ -130,7 +139,10 @@ class Lowering(ABC):
             raise self.origin.error(f"more than {PARTS_MAX} parts", select.start, "Write several jobs.")
         return StatementPart(part.columns, select.start, len(self.parts) - 1)
 
-    def _raw(self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan) -> Relation:
+    def _raw(
+        self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan, *, timed: bool = False
+    ) -> Relation:
+        """Return the fields in use of an input; `timed`: and the event time, as the column TIME."""
         read, one = draft.reads[at], draft.scope.inputs[at]
         if isinstance(read, SelectDraft | UnionDraft):
             return self.query(read)
@@ -141,10 +153,13 @@ class Lowering(ABC):
         ]
         looked_up = tables.columns(at)
         items += [(f"#@{number}", FieldRef(path, True, at=one.at)) for number, path in enumerate(looked_up)]
-        columns = (*one.used, *looked_up) or ("#0",)
+        time = self._time(draft, at)
+        if timed:
+            items.append((TIME, Call("event time", (FieldRef(time, True),), at=one.at)))
+        columns = (*one.used, *looked_up, *([TIME] if timed else [])) or ("#0",)
         items = items or [("#0", Literal("bigint", 1))]
         select = Select(items, _all_of(where), None, None, [], None, False, None, one.at)
-        part = self._part(read, select, self._time(draft, at), tables.of(at))
+        part = self._part(read, select, time, tables.of(at))
         return Prefixed(columns, one.at, part)
 
     def _time(self, draft: SelectDraft, at: int) -> str:
@@ -187,13 +202,14 @@ class Lowering(ABC):
         for condition in where:
             at = self._pushed_to(draft, condition)
             (rest if at is None else pushed[at]).append(condition)
-        joined = self._prefixed(draft, 0, pushed[0], tables)
+        timed = any(join.within_us for join in draft.joins)
+        joined = self._prefixed(draft, 0, pushed[0], tables, timed=timed)
         for at, join in enumerate(draft.joins, 1):
             read = draft.reads[at]
             if isinstance(read, ElementsRead):
                 joined = self._exploded(joined, read, draft.scope.inputs[at])
             elif at in tables.others:
-                right = self._prefixed(draft, at, pushed[at], tables)
+                right = self._prefixed(draft, at, pushed[at], tables, timed=timed)
                 joined = self._join(joined, right, join, draft.scope.inputs[at])
         return joined, rest
 
@@ -216,7 +232,9 @@ class Lowering(ABC):
                 return None if filled else at
         return None
 
-    def _prefixed(self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan) -> Relation:
+    def _prefixed(
+        self, draft: SelectDraft, at: int, where: list[Expr], tables: LookupPlan, *, timed: bool
+    ) -> Relation:
         one = draft.scope.inputs[at]
         own = [
             rewrite(
@@ -229,7 +247,7 @@ class Lowering(ABC):
             )
             for condition in where
         ]
-        source = self._raw(draft, at, own, tables)
+        source = self._raw(draft, at, own, tables, timed=timed)
         names = (
             name.removeprefix(LOOKED_UP) if name.startswith(LOOKED_UP) else f"{one.name}.{name}"
             for name in source.columns
@@ -241,7 +259,7 @@ class Lowering(ABC):
         residual: list[Expr] = []
         for condition in conjuncts(join.on):
             refuse_python(condition, self.origin)
-            key = _key(condition, set(left.columns), set(right.columns))
+            key = join_key(condition, set(left.columns), set(right.columns))
             if key is None:
                 if _holds(condition, Aggregate):
                     raise self.origin.error(
@@ -253,7 +271,11 @@ class Lowering(ABC):
             else:
                 keys.append(key)
         columns = left.columns if join.kind in ("semi", "anti") else (*left.columns, *right.columns)
-        return JoinRelation(columns, one.at, join.kind, left, right, tuple(keys), _all_of(residual))
+        about = (join.kind, left, right, tuple(keys), _all_of(residual))
+        if not join.within_us:
+            return JoinRelation(columns, one.at, *about)
+        times = (_time_column(left), _time_column(right))
+        return JoinRelation(columns, one.at, *about, join.within_us, times)
 
     def check_times(self) -> None:
         """Raise QueryError for parts of one stream that use different time columns."""
@@ -269,7 +291,11 @@ class Lowering(ABC):
 
     # -- relations
 
-    def _derived(self, source: Relation, select: Select) -> Derived:
+    def derived(self, source: Relation, select: Select) -> Derived:
+        """Return a SELECT over a relation.
+
+        Raises QueryError for columns that the relation does not have.
+        """
         for expr in (*early_expressions(select), *late_expressions(select)):
             for node in walk(expr):
                 if isinstance(node, FieldRef) and node.quoted and node.path not in source.columns:
@@ -329,6 +355,10 @@ def refuse_grouping(select: Select, origin: SourceText) -> None:
                 )
 
 
+def _time_column(side: Relation) -> str:
+    return next(name for name in side.columns if name.endswith(f".{TIME}"))
+
+
 def _waits(select: Select) -> bool:
     if any(_holds(expr, Scalar) for expr in early_expressions(select)):
         return True
@@ -360,18 +390,3 @@ def _all_of(conditions: Sequence[Expr]) -> Expr | None:
     for condition in conditions:
         joined = condition if joined is None else Call("and", (joined, condition), at=condition.at)
     return joined
-
-
-def _key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
-    if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
-        return None
-    used = [{node.path for node in walk(arg) if isinstance(node, FieldRef)} for arg in condition.args]
-    if len(used) != 2 or _holds(condition, Scalar) or not all(used):
-        return None
-    first, second = condition.args
-    if used[0] <= right and used[1] <= left:
-        used.reverse()
-        first, second = second, first
-    if used[0] <= left and used[1] <= right:
-        return JoinKey(first, second, condition.name == "<=>", condition.name == "in")
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from elfmesh.ql.expressions.nodes import Expr
-from elfmesh.ql.expressions.text_source import TextPosition
+from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.scope import NameScope
 from elfmesh.ql.plan.selection import Select
@@ -39,10 +39,15 @@ class ElementsRead:
 
 @dataclass(slots=True)
 class JoinDraft:
-    """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral"."""
+    """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral".
+
+    With WITHIN, which stands at `within_at`, records of both sides are less than `within_us` apart.
+    """
 
     kind: str
     on: Expr | None
+    within_us: int = 0
+    within_at: TextPosition = NOWHERE
 
 
 @dataclass(slots=True)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, rewrite, walk
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Scalar, rewrite, walk
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.draft_types import LookupRead, SelectDraft, StreamRead
+from elfmesh.ql.plan.relation import JoinKey
 from elfmesh.ql.plan.scope import Input
 from elfmesh.ql.plan.selection import Select
 from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, OrderItem
@@ -155,3 +156,19 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
     if isinstance(expr, Call) and expr.name == "and":
         return [each for arg in expr.args for each in conjuncts(arg)]
     return [] if expr is None else [expr]
+
+
+def join_key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
+    """Return an equation of one expression of each side, by the columns of both; None: it is none."""
+    if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
+        return None
+    used = [{node.path for node in walk(arg) if isinstance(node, FieldRef)} for arg in condition.args]
+    if len(used) != 2 or any(isinstance(node, Scalar) for node in walk(condition)) or not all(used):
+        return None
+    first, second = condition.args
+    if used[0] <= right and used[1] <= left:
+        used.reverse()
+        first, second = second, first
+    if used[0] <= left and used[1] <= right:
+        return JoinKey(first, second, condition.name == "<=>", condition.name == "in")
+    return None

@@ -60,7 +60,9 @@ class JoinRelation(Relation):
     """Join: pairs of rows that agree in the keys and satisfy the rest of ON.
 
     `kind` is "inner", "left", "right", "full", "semi" (left rows with a match) or "anti" (left rows without
-    one).
+    one). With `within_us`, rows of both sides are less than this apart, by their columns `times`. A pair
+    belongs to the interval of its later row. A left row without a match belongs to the interval in which no
+    later row can match it any more.
     """
 
     kind: str
@@ -68,6 +70,8 @@ class JoinRelation(Relation):
     right: Relation
     keys: tuple[JoinKey, ...]
     residual: Expr | None
+    within_us: int = 0
+    times: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,22 @@ class Framed(Relation):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Relation):
+    """Records of a part, once for each window of ROWS that they are in.
+
+    The step of the groups puts them into the windows, of `rows` records every `step` records. `chosen` has
+    for each column the name of the source's column. The first keys of the part are those of the groups,
+    `groups`; the next one is the event time.
+    """
+
+    source: Relation
+    chosen: tuple[str, ...]
+    groups: tuple[Expr, ...]
+    rows: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exploded(Relation):
     """One row for each element of a list or map of the source's rows.
 
@@ -110,6 +130,12 @@ def made(at: int) -> str:
     return f"#e{at}"
 
 
+TIME = "#t"
+"""Column of records whose event time the root needs."""
+
+WINDOW = "#w"
+"""Column of `Counted`: the number of the window, counted from the first of its group that was not full."""
+
 ROW = "#row"
 """Field in the rows of `Framed`: the row that the frame belongs to."""
 
@@ -126,11 +152,31 @@ def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> Fi
         case Union():
             sources = tuple(fidelity_shape(source, apart) for source in relation.sources)
             return FidelityShape("union", sources=sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
             return fidelity_shape(relation.source, apart)
         case StatementPart():
             return FidelityShape("whole" if relation.index in apart else "input", relation.index)
     return ONE_INPUT
+
+
+def within_of(relation: Relation | None) -> JoinRelation | None:
+    """Return the join WITHIN a time, of which a statement has at most one."""
+    while relation is not None:
+        if isinstance(relation, JoinRelation):
+            if relation.within_us:
+                return relation
+            relation = relation.left
+        else:
+            relation = getattr(relation, "source", None)
+    return None
+
+
+def part_of(relation: Relation) -> int:
+    """Return the part whose rows a side of a join WITHIN has."""
+    while isinstance(relation, Prefixed):
+        relation = relation.source
+    assert isinstance(relation, StatementPart)
+    return relation.index
 
 
 def key_columns(statement: Statement) -> tuple[str, ...] | None:
@@ -138,6 +184,8 @@ def key_columns(statement: Statement) -> tuple[str, ...] | None:
     relation = statement.relation
     if not (relation is None or isinstance(relation, Derived)):
         return None
+    if relation is not None and isinstance(relation.source, Counted):
+        return None  # several windows of a group may end in an interval
     last = statement if relation is None else relation.statement
     keys, made_of = {*last.tables[0].keys}, dict[str, set[str]]()
     for name, expr in last.plan.outputs:
@@ -161,6 +209,6 @@ def rests_on(relation: Relation, parts: Collection[int]) -> bool:
             return rests_on(relation.left, parts)
         case Union():
             return all(rests_on(source, parts) for source in relation.sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
             return rests_on(relation.source, parts)
     raise AssertionError(relation)

@@ -21,7 +21,7 @@ from elfmesh.ql.expressions.nodes import (
     rewrite,
 )
 from elfmesh.ql.expressions.refusals import GENERATORS
-from elfmesh.ql.plan.statement import LOOKED_UP, SEALED, SESSION
+from elfmesh.ql.plan.statement import LOOKED_UP, ROWS, SEALED, SESSION
 from elfmesh.ql.values.cast import format_double
 from elfmesh.units import format_duration
 
@@ -83,7 +83,7 @@ def _text(expr: Expr) -> str:
     if isinstance(expr, Scalar):
         return "scalarsubquery()"
     if isinstance(expr, WindowCall):
-        return {SESSION: "session_window", SEALED: "sealed"}.get(expr.kind, "window")
+        return {SESSION: "session_window", SEALED: "sealed", ROWS: "rows"}.get(expr.kind, "window")
     if isinstance(expr, Star):
         return "*"
     assert isinstance(expr, Call), expr

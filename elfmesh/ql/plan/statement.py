@@ -40,6 +40,12 @@ FIRST_TIME, LAST_TIME = "a0", "a1"
 SEALED = "sealed"
 """Window whose groups end by punctuations: records that state that a producer has no more for a partition."""
 
+ROWS = "rows"
+"""Window of a number of records of each group."""
+
+WITHIN = "within"
+"""Consecutive windows whose rows may join records of earlier windows."""
+
 ONE, ALL, NUMBER = "ONE", "ALL", "number"
 """Producers that have to seal a partition: any one, every member, or as many as the punctuation states."""
 
@@ -142,16 +148,21 @@ def job_clause(
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Window over an event-time column, aligned to the epoch; `kind` is "tumble", "hop", SESSION or SEALED.
+    """Window over an event-time column, aligned to the epoch.
 
-    For a session window, agents use panes as wide as the gap; for SEALED, as wide as EVERY. The root joins
-    the panes.
+    `kind` is "tumble", "hop", SESSION, SEALED, ROWS or WITHIN. For a session window, agents use panes as wide
+    as the gap; for SEALED and ROWS, as wide as EVERY. The root joins the panes. A window of ROWS has `rows`
+    records and begins `step` records after the one before it. WITHIN joins records that are less than
+    `within_us` apart.
     """
 
     kind: str
     column: str
     size_us: int
     slide_us: int
+    rows: int = 0
+    step: int = 0
+    within_us: int = 0
 
     @property
     def pane_us(self) -> int:
@@ -159,8 +170,8 @@ class WindowSpec:
 
     @property
     def spans_intervals(self) -> bool:
-        """Return whether groups have bounds of their own, which may lie in several intervals."""
-        return self.kind in (SESSION, SEALED)
+        """Return whether rows are made of records that may lie in several intervals."""
+        return self.kind in (SESSION, SEALED, ROWS, WITHIN)
 
     def first_ending(self, at_us: int) -> int:
         """Return the first interval that ends at a time or later."""
@@ -336,10 +347,7 @@ class Statement:
 
     @property
     def spans_intervals(self) -> bool:
-        """Return whether the rows of an interval are the groups that ended in it.
-
-        They may begin in earlier ones.
-        """
+        """Return whether the rows of an interval may be made of records of earlier intervals."""
         return self.window is not None and self.window.spans_intervals
 
     @property

@@ -7,11 +7,12 @@ pass on. A second window, and a time column that a subquery computes, raise Quer
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from elfmesh.ql.expressions.nodes import FieldRef, Literal, WindowBound, WindowCall
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead, UnionDraft
-from elfmesh.ql.plan.statement import WindowSpec, is_beside
+from elfmesh.ql.plan.statement import ONE_INTERVAL_US, ROWS, WindowSpec, is_beside
 from elfmesh.ql.plan.windows import TIME_COLUMN
 
 Times = dict[int | str, str]
@@ -36,11 +37,14 @@ def window_of(
                 _assign(origin, call, call.column, select, times)
     if found is None:
         return every
+    if found.kind == ROWS:
+        whole = WindowSpec(ROWS, TIME_COLUMN, ONE_INTERVAL_US, ONE_INTERVAL_US) if every is None else every
+        return replace(whole, kind=ROWS, rows=found.rows, step=found.step)
     return WindowSpec(found.kind, TIME_COLUMN, found.size_us, found.slide_us)
 
 
-def _shape(call: WindowCall) -> tuple[str, int, int]:
-    return call.kind, call.size_us, call.slide_us
+def _shape(call: WindowCall) -> tuple[str, int, int, int, int]:
+    return call.kind, call.size_us, call.slide_us, call.rows, call.step
 
 
 def selects(draft: Draft) -> list[SelectDraft]:

@@ -1,8 +1,8 @@
-"""Translation of TUMBLE, HOP, SESSION and Spark's spellings to lengths in microseconds.
+"""Translation of TUMBLE, HOP, SESSION, ROWS and Spark's spellings to lengths.
 
 HOP is (column, slide, size); Spark's window is (column, size[, slide]); SESSION and session_window are
-(column, gap). The column is optional and defaults to `ts`. Months are refused because they have no fixed
-length.
+(column, gap). The column is optional and defaults to `ts`. ROWS is (number[, step]). Months are refused
+because they have no fixed length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from elfmesh.ql.expressions.aggregates import AGGREGATES
 from elfmesh.ql.expressions.nodes import Duration, Expr, FieldRef, Literal, WindowCall
 from elfmesh.ql.expressions.refusals import MARK
 from elfmesh.ql.expressions.text_source import TextPosition
-from elfmesh.ql.plan.statement import SESSION
+from elfmesh.ql.plan.statement import ROWS, SESSION
+from elfmesh.ql.plan.translating import Translating
 from elfmesh.units import format_duration, parse_duration_us, unit_us
 
 TIME_COLUMN = "ts"
@@ -28,12 +29,16 @@ TIME_COLUMN = "ts"
 PANES_MAX = 10_000
 """Maximum number of panes in one window, because the state and the merge of an interval grow with them."""
 
+ROWS_MAX = 1_000_000
+"""Maximum number of records of a window of ROWS, and of its step, because a group keeps them."""
+
 _SHAPES = {
     "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",
     "hop": "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND) (slide, then size)",
     "window": "window(ts, '30 seconds') or window(ts, '30 seconds', '10 seconds') (size, then slide)",
     "session": "SESSION(ts, INTERVAL '5' MINUTE)",
     "session_window": "session_window(ts, '5 minutes')",
+    "rows": "ROWS(100), or ROWS(100, 10) (number of records, then step)",
 }
 
 
@@ -127,6 +132,23 @@ def window_call(
     if size // gcd(size, slide) > PANES_MAX:
         raise error(node, f"the window is cut into more than {PANES_MAX} panes", "Make the slide longer.")
     return call
+
+
+def rows_call(translator: Translating, node: exp.Anonymous) -> WindowCall:
+    """Return the window of a call ROWS(n[, step]). Raises QueryError."""
+    shape, numbers = f"Write {_SHAPES[ROWS]}.", []
+    for arg in node.expressions:
+        number = translator.expr(arg)
+        if not (isinstance(number, Literal) and number.kind == "bigint" and isinstance(number.value, int)):
+            raise translator.error(arg, "ROWS takes numbers of records, which are constants", shape)
+        if not 1 <= number.value <= ROWS_MAX:
+            message = f"ROWS takes numbers from 1 to {ROWS_MAX}, not {number.value}"
+            raise translator.error(arg, message, shape)
+        numbers.append(number.value)
+    if not 1 <= len(numbers) <= 2:
+        raise translator.error(node, f"ROWS takes one or two numbers, not {len(numbers)}", shape)
+    at = translator.place(node)
+    return WindowCall(ROWS, TIME_COLUMN, 0, 0, at=at, rows=numbers[0], step=numbers[-1])
 
 
 def _length_us(arg: Expr, node: exp.Anonymous, error: Complain, shape: str) -> int:

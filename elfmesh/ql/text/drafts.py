@@ -70,6 +70,7 @@ class Drafter:
     Attributes:
         labels: ON (...) of streams, by the offset of the stream's name.
         beside: LATEST and SAME of jobs, by the offset of the job's name.
+        within: WITHIN of joins, by the offset of the name: microseconds, and its own offset.
         scalars: scalar subqueries, inner ones first.
         listed: the columns of `*`, by stream.
         declared: the columns that the formats of streams declare, by stream.
@@ -84,6 +85,7 @@ class Drafter:
     start: TextPosition
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    within: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     declared: Declared = field(default_factory=dict)
     stars: list[TextPosition] = field(default_factory=list)
@@ -298,7 +300,15 @@ class Drafter:
         if (on is None) != (kind == "cross"):
             message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
             raise self._error(join, message, _JOIN_HINT)
-        return JoinDraft("inner" if kind == "cross" else kind, on)
+        within_us, within_at = self.within.get(self._name_at(join.this), (0, -1))
+        place = self.origin.place(within_at) if within_us else NOWHERE
+        return JoinDraft("inner" if kind == "cross" else kind, on, within_us, place)
+
+    @staticmethod
+    def _name_at(table: Any) -> int:
+        """Return the offset of the first word of a name after JOIN; -1 for a subquery."""
+        name = table.args.get("db") or table.this if isinstance(table, exp.Table) else None
+        return -1 if name is None else (name._meta or {}).get("start", -1)
 
     def _common(
         self, join: exp.Join, translator: Translator, natural: bool

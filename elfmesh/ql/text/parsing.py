@@ -19,11 +19,13 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import Star
+from elfmesh.ql.expressions.nodes import Star, WindowCall
 from elfmesh.ql.expressions.refusals import FOREIGN_STATEMENTS
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.alerts import check_alerts
 from elfmesh.ql.lowering.analysis import analyse
+from elfmesh.ql.lowering.assembling import relational
+from elfmesh.ql.lowering.bands import check_within
 from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
 from elfmesh.ql.lowering.standby import check_standby
@@ -31,16 +33,12 @@ from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.early import check_early
 from elfmesh.ql.plan.inline import check_uses
-from elfmesh.ql.plan.relation import Derived, StatementPart, rests_on
 from elfmesh.ql.plan.statement import (
     ONE_INTERVAL_US,
-    SAME,
+    ROWS,
     Statement,
-    TableSpec,
     WindowSpec,
-    is_beside,
     job_read,
-    part_table,
 )
 from elfmesh.ql.plan.waiting import Listed, streams_read, waiting
 from elfmesh.ql.plan.windowing import Times, window_of
@@ -195,7 +193,14 @@ def _statement(
     start = origin.place(cut.tokens[0].start)
     listed = columns if isinstance(columns, Mapping) else {}
     drafter = Drafter(
-        origin, cut.labels, cut.beside, start, functions=cut.functions, listed=listed, declared=declared
+        origin,
+        cut.labels,
+        cut.beside,
+        start,
+        functions=cut.functions,
+        within=cut.within,
+        listed=listed,
+        declared=declared,
     )
     try:
         draft: Draft | None = drafter.draft(tree)
@@ -217,15 +222,13 @@ def _statement(
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
     window = window_of(origin, drafts, _every(cut), times)
-    if window is not None and window.spans_intervals and not is_part(draft):
-        raise origin.error(
-            f"{window.kind.upper()} is for a query over one stream alone", draft.at,
-            "Leave joins, subqueries, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
-        )  # fmt: skip
-    if is_part(draft):
+    check_within(origin, drafts, window)
+    if window is not None and window.spans_intervals:
+        _check_spans(origin, cut, draft, window)
+    if is_part(draft) and (window is None or window.kind != ROWS):
         done = _one_part(origin, cut, draft, star_columns)
     else:
-        done = _relational(origin, draft, drafter.scalars, Planner(origin, window, times))
+        done = relational(origin, draft, drafter.scalars, Planner(origin, window, times))
     if cut.job is not None:
         _check_job(origin, cut, draft, done)
     return replace(
@@ -233,6 +236,19 @@ def _statement(
         functions=tuple(cut.functions.values()), declared=tuple(declared.items()),
         bare=tuple(dict.fromkeys(replace(each, unclear=each.at in drafter.unclear) for each in drafter.bare)),
     )  # fmt: skip
+
+
+def _check_spans(origin: SourceText, cut: Cut, draft: Draft, window: WindowSpec) -> None:
+    """Raise QueryError for a query that cannot have windows that span intervals."""
+    if not is_part(draft):
+        raise origin.error(
+            f"{window.kind.upper()} is for a query over one stream alone", draft.at,
+            "Leave joins, subqueries, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
+        )  # fmt: skip
+    if window.kind == ROWS and cut.job is not None and _every(cut) is None:
+        call = next(each for each in draft.select.group or [] if isinstance(each, WindowCall))
+        hint = "Write CREATE JOB namespace.name EVERY '1 s' AS before SELECT."
+        raise origin.error("ROWS needs EVERY, which publishes the windows that are full", call.at, hint)
 
 
 def _every(cut: Cut) -> WindowSpec | None:
@@ -254,42 +270,6 @@ def _one_part(
     )  # fmt: skip
 
 
-def _relational(
-    origin: SourceText, draft: Draft, scalars: Sequence[tuple[str, Draft]], plan: Planner
-) -> Statement:
-    """Plan a statement with a second stage: parts for agents, and a relation for the root."""
-    values = tuple((name, plan.query(each)) for name, each in scalars)
-    relation = plan.query(draft)
-    if not isinstance(relation, Derived | StatementPart):
-        relation = plan.all_rows(relation)  # the order of results is total
-    parts = tuple(plan.parts)
-    if not parts:
-        raise origin.error("the statement reads no stream", draft.at, "Read one: FROM stream.")
-    plan.check_times()
-    recorded = {index for index, part in enumerate(parts) if not is_beside(part.stream)}
-    if not rests_on(relation, recorded):
-        raise origin.error(
-            "LATEST and SAME can only be joined to a stream", draft.at,
-            "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
-        )  # fmt: skip
-    if plan.window is None and any(part.stream.startswith(SAME) for part in parts):
-        raise origin.error(
-            "SAME needs intervals", draft.at,
-            "Add GROUP BY TUMBLE(ts, INTERVAL '30' SECOND), or EVERY to the job.",
-        )  # fmt: skip
-    tables = tuple(
-        TableSpec(part_table(index, table.name), table.keys, table.aggregates)
-        for index, part in enumerate(parts)
-        for table in part.tables
-    )
-    fields = tuple(sorted({name for part in parts for name in part.fields}))
-    first = parts[0]
-    return Statement(
-        "", origin.name, None, first.stream, first.labels, first.window, fields, tables, False, first.plan,
-        origin, relation=relation, parts=parts, scalars=values,
-    )  # fmt: skip
-
-
 def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> None:
     if done.window is None:
         hint = "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
@@ -302,7 +282,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
     if cut.job is not None and cut.job.partials and (done.relation is not None or done.spans_intervals):
         raise origin.error(
             "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
-            "Leave joins, subqueries, UNION, OVER, ROLLUP, SESSION and SEALED out.",
+            "Leave joins, subqueries, UNION, OVER, ROLLUP, SESSION, SEALED, ROWS and WITHIN out.",
         )  # fmt: skip
     _check_tables(origin, cut, done)
     if cut.job is not None and cut.job.early_us is not None:

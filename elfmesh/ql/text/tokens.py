@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.ql.expressions.refusals import CUBE, FILE_HINT, MARK, ROLLUP, SETS, SETS_OF, STREAM_NAME
 from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.plan.statement import ROWS
 from elfmesh.units import parse_duration_us, unit_us
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -20,7 +21,9 @@ UNARY_PLUS = TokenType.PIPE_SLASH
 
 _SIGNS = (TokenType.PLUS, TokenType.DASH)
 
-_GROUPINGS = {TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS}
+_GROUPINGS = {
+    TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS, TokenType.ROWS: ROWS,
+}  # fmt: skip
 _BEGINS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 
 _BEFORE_SIGN = {
@@ -178,10 +181,10 @@ def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
 
 
 def as_calls(tokens: Sequence[Token]) -> list[Token]:
-    """Rewrite ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls, because sqlglot loses their order.
+    """Rewrite ROLLUP(...), CUBE(...), GROUPING SETS (...) and ROWS(...) as calls of ELF-QL.
 
-    sqlglot sorts them by kind and accepts only columns as arguments. GROUPING SETS after a list of keys
-    becomes the last element of the list, under a name of its own.
+    sqlglot sorts the first three by kind and accepts only columns as arguments, so it loses their order.
+    GROUPING SETS after a list of keys becomes the last element of the list, under a name of its own.
     """
     found: list[Token] = []
     for at, token in enumerate(tokens):
@@ -194,6 +197,10 @@ def as_calls(tokens: Sequence[Token]) -> list[Token]:
             found.append(_as(token, TokenType.COMMA, ","))
         found.append(_as(token, TokenType.VAR, MARK + name))
     return found
+
+
+_BEHIND_JOINS = ("WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION", "SELECT", "FROM")
+_WITHIN = "Write JOIN other ON a.x = b.x WITHIN INTERVAL '5' SECOND."
 
 
 class TokenReader:
@@ -272,3 +279,48 @@ class TokenReader:
             raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
         self._at += 1
         return tuple(labels.items())
+
+
+class WithinReader(TokenReader):
+    """Removes WITHIN behind the ON of joins."""
+
+    def cut(self, begin: int) -> tuple[list[Token], dict[int, tuple[int, int]]]:
+        """Return the other tokens, and for each WITHIN its microseconds and its offset.
+
+        They are found by the offset of the first name behind JOIN. Raises QueryError.
+        """
+        keep, found = self._tokens[:begin], dict[int, tuple[int, int]]()
+        joins: list[Token | None] = [None]  # for each open parenthesis the name behind its last JOIN
+        self._at = begin
+        while self._at < len(self._tokens):
+            token, word = self._tokens[self._at], self._word()
+            if token.token_type == TokenType.L_PAREN:
+                joins.append(None)
+            elif token.token_type == TokenType.R_PAREN:
+                joins.pop()
+            elif word in _BEHIND_JOINS:
+                joins[-1] = None
+            elif token.token_type == TokenType.JOIN and self._at + 1 < len(self._tokens):
+                joins[-1] = self._tokens[self._at + 1]
+            if not self._is_within():
+                keep.append(token)
+                self._at += 1
+                continue
+            name = joins[-1]
+            if name is None or name.token_type == TokenType.L_PAREN:
+                raise self._error("WITHIN stands behind the ON of a JOIN with a stream", _WITHIN)
+            if name.start in found:
+                raise self._error("WITHIN is given twice", "Remove one of them.")
+            self._at += 1
+            value = self._at
+            found[name.start] = self._duration("WITHIN"), token.start
+            if not found[name.start][0]:
+                self._at = value
+                raise self._error("WITHIN must be greater than zero", _WITHIN)
+        return keep, found
+
+    def _is_within(self) -> bool:
+        token, behind = self._tokens[self._at], self._tokens[self._at + 1 : self._at + 2]
+        named = token.token_type == TokenType.IDENTIFIER or self._word(-1) == "."
+        values = (TokenType.STRING, TokenType.NUMBER, TokenType.INTERVAL)
+        return self._word() == "WITHIN" and not named and bool(behind) and behind[0].token_type in values

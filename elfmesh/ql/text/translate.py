@@ -44,8 +44,8 @@ from elfmesh.ql.lowering.common_columns import CommonColumns
 from elfmesh.ql.plan.declared import python_call
 from elfmesh.ql.plan.scope import LATE, RECORD, NameScope
 from elfmesh.ql.plan.sealing import sealed_call
-from elfmesh.ql.plan.statement import SEALED
-from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, window_call
+from elfmesh.ql.plan.statement import ROWS, SEALED
+from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, rows_call, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.like import escaped, like
 from elfmesh.ql.text.literals import binary, literal, negative, star, with_unit
@@ -263,6 +263,8 @@ class Translator:
         if name in WINDOWS:
             if name == SEALED:
                 return sealed_call(self, node)
+            if name == ROWS:
+                return rows_call(self, node)
             return window_call(name, node, self.window_column, self.error, self.place(node))
         if name in OVER_FUNCTIONS:
             raise self.error(

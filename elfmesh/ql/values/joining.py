@@ -67,6 +67,38 @@ def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(left), dtype=np.int64), counts), places[np.repeat(first, counts) + within]
 
 
+def near_codes(left: Ints, right: Ints, times: tuple[Ints, Ints], width: int) -> tuple[Ints, Ints]:
+    """Return codes that are equal for the candidates of rows with equal codes less than `width` apart.
+
+    Each right row occurs three times in a row: row i is at 3 i, 3 i + 1 and 3 i + 2. Its times are
+    those of its own slot of this width and of both beside it, so a left row meets it once at most. Cost: a
+    sort of the slots.
+    """
+    slots = times[0] // width
+    around = (times[1] // width)[:, None] + np.arange(-1, 2)
+    known, numbers = np.unique(np.concatenate([slots, around.ravel()]), return_inverse=True)
+    codes = np.concatenate([left, np.repeat(right, 3)])
+    found = np.where(codes < 0, -1, codes * len(known) + numbers.reshape(-1))
+    return found[: len(left)], found[len(left) :]
+
+
+def of_interval(
+    found: tuple[Ints, Ints], times: tuple[Ints, Ints], width: int, bounds: tuple[int, int]
+) -> tuple[Ints, Ints]:
+    """Return the rows of a join WITHIN a time that belong to an interval.
+
+    A pair belongs to that of its later row. A left row without a match (-1) belongs to the one that contains
+    the last time at which a row could still have matched it.
+    """
+    left, right = found
+    own, start, end = times[0][left], *bounds
+    at = np.where(right < 0, own + width - 1, own)
+    paired = right >= 0
+    at[paired] = np.maximum(own[paired], times[1][right[paired]])
+    inside = (at >= start) & (at < end)
+    return left[inside], right[inside]
+
+
 def _partners(left: Ints, ordered: Ints) -> tuple[Ints, Ints]:
     first = np.searchsorted(ordered, left, "left")
     counts = np.searchsorted(ordered, left, "right") - first

@@ -21,7 +21,7 @@ from elfmesh.errors import UsageError
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import Statement
 from elfmesh.ql.engine.lookup import LookupSource
-from elfmesh.ql.plan.statement import job_read
+from elfmesh.ql.plan.statement import ROWS, SEALED, SESSION, WITHIN, job_read
 from elfmesh.spark_bridge.history.finish import finish
 from elfmesh.spark_bridge.history.frames import HEAD, frame_of, framed, result_schema, wanted
 from elfmesh.spark_bridge.history.inputs import ARCHIVE, PARQUET, FilePiece, HistoryInput, files_of
@@ -66,6 +66,12 @@ def stream_frame(
     return closed.mapInArrow(partial(_closed, task.sent, columns), spark_types.ddl(columns))
 
 
+SPANNING = {
+    SESSION: "sessions", SEALED: "partitions of SEALED", ROWS: "windows of ROWS", WITHIN: "joins WITHIN",
+}  # fmt: skip
+"""What continues from one interval to the next, by kind of window."""
+
+
 def check_streamable(statement: Statement) -> None:
     """Refuse statements that cannot be answered over unbounded input, with a hint how to rewrite them."""
     problem, hint = "", ""
@@ -73,7 +79,7 @@ def check_streamable(statement: Statement) -> None:
         problem = "a stream has no end, so a query without a window never has an answer"
         hint = "Write EVERY '30 s' before AS, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)."
     elif statement.spans_intervals:
-        called = "sessions" if statement.plan.seal is None else "partitions of SEALED"
+        called = SPANNING[statement.window.kind]
         problem = f"{called} continue from one interval to the next, but Spark closes each interval alone"
         hint = "Run it over history as a batch, or as a job on agents."
     elif any(map(job_read, statement.streams)):

@@ -80,6 +80,9 @@ SIDES = """FROM (SELECT u, count(*) k FROM x GROUP BY TUMBLE(ts, INTERVAL '1' MI
         ("SELECT a.u, b.n " + SIDES.format(""), []),
         ("SELECT a.u " + SIDES.format("LEFT SEMI"), []),
         ("SELECT a.u, b.n " + SIDES.format("LEFT"), [{"a.u", "interval"}]),
+        ("SELECT x.u FROM x JOIN y ON x.u = y.u WITHIN '5 s'", []),
+        ("SELECT x.u FROM x LEFT JOIN y ON x.u = y.u WITHIN '5 s'", [{"x.u", "interval"}]),
+        ("SELECT u, count(*) AS n FROM x GROUP BY ROWS(3), u", [{"u", "interval"}] * 2),
         ("SELECT a.u, b.n " + SIDES.format("FULL"), [{"a.u", "interval"}]),
         ("SELECT a.u " + SIDES.format("LEFT ANTI"), [{"a.u", "interval"}]),
         (

@@ -94,7 +94,7 @@ def count(
 
 
 def reduced_by(text: str) -> str:
-    return text if read_plan(text).spans == "SEALED" else SESSIONS
+    return text if read_plan(text).spans in ("SEALED", "ROWS", "WITHIN") else SESSIONS
 
 
 class Worker:
@@ -148,7 +148,8 @@ class Worker:
         """So many records of a sealed interval have come late."""
         self.revs[index] = rev = self.revs.get(index, 1) + 1
         self.seq += 1
-        counts, payloads = count(self.agent, self.plan, self.manifest.partitions, index)
+        text = reduced_by(self.manifest.text)
+        counts, payloads = count(self.agent, self.plan, self.manifest.partitions, index, text=text)
         nothing = (0,) * len(BUCKETS)
         parts = tuple(
             (Contribution(index, nothing if at else counts, payload, rev),)

@@ -8,7 +8,7 @@ from elfmesh import ql
 from elfmesh.cbt import decode_partial
 from elfmesh.errors import DataError, ProtocolError
 from elfmesh.ql.engine import open_groups, sessions
-from elfmesh.ql.engine.open_groups import NONE, ClosedPane, left_out, read_open, write_open
+from elfmesh.ql.engine.open_groups import NONE, ClosedPane, left_out, read_open, with_lacking, write_open
 from elfmesh.ql.plan.statement import SESSION
 from tests.ql.engine.test_sessions import GAP, TEXT
 from tests.ql.sessions import SECOND, close_all, content, partials
@@ -37,6 +37,15 @@ def test_shares_are_kept_apart_up_to_a_number_and_lowered_beyond() -> None:
         assert len(open_.shares) <= open_groups.SHARES_MAX
     assert sum(tables["main"].count for tables in open_.shares.values()) == open_groups.SHARES_MAX + 4
     assert min(open_.shares) == 0.01
+
+
+def test_intervals_that_lack_records_are_kept_up_to_a_number() -> None:
+    lacking: tuple[tuple[int, float], ...] = ()
+    for end in range(open_groups.LACKING_MAX + 4):
+        lacking = with_lacking(lacking, end, 0.5 if end else 0.25)
+    assert len(lacking) == open_groups.LACKING_MAX
+    assert lacking[0] == (4, 0.25), "the oldest ones became one, with the least completeness"
+    assert with_lacking((), 7, 1.0) == ()
 
 
 def test_sessions_of_another_reduction_are_not_gone_on_with() -> None:

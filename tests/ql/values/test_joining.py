@@ -16,7 +16,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.engine.relational import Relational
 from elfmesh.ql.engine.whole import Query
-from elfmesh.ql.values.joining import completed, pair_count, pairs, row_codes
+from elfmesh.ql.values.joining import completed, near_codes, of_interval, pair_count, pairs, row_codes
 from tests.ql.conftest import run_streams
 
 KEYS = st.one_of(st.none(), st.integers(-2, 2))
@@ -154,3 +154,38 @@ def test_the_name_of_an_input_comes_before_a_column_of_that_name(text: str, want
     statement = parse(text)
     (result,) = run_streams(statement, {name: data[name] for name in statement.streams}).values()
     assert sorted(result["i"].to_pylist()) == wanted
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 2), st.integers(-40, 40)), max_size=20),
+    st.lists(st.tuples(st.integers(-1, 2), st.integers(-40, 40)), max_size=20),
+    st.integers(1, 15),
+)
+def test_near_codes_meet_each_pair_within_the_width_once(
+    left: list[tuple[int, int]], right: list[tuple[int, int]], width: int
+) -> None:
+    codes = [np.array([code for code, _ in side], np.int64) for side in (left, right)]
+    times = tuple(np.array([time for _, time in side], np.int64) for side in (left, right))
+    ours, theirs = near_codes(codes[0], codes[1], (times[0], times[1]), width)
+    found = [
+        (one, other // 3) for one, other in zip(*map(np.ndarray.tolist, pairs(ours, theirs)), strict=True)
+    ]
+    assert len(found) == len(set(found))
+    near = [
+        (at, other)
+        for at, (code, time) in enumerate(left)
+        for other, (their, when) in enumerate(right)
+        if code == their >= 0 and abs(time - when) < width
+    ]
+    assert set(near) <= set(found), "the candidates contain them"
+    assert all(abs(left[at][1] - right[other][1]) < 2 * width for at, other in found)
+
+
+def test_a_pair_belongs_to_its_later_row_and_a_row_alone_to_the_last_time_that_could_match() -> None:
+    times = np.array([1, 5, 9]), np.array([4, 12])
+    found = np.array([0, 1, 2, 0, 2]), np.array([0, 0, 1, -1, -1])
+    inside = [
+        list(zip(*map(np.ndarray.tolist, of_interval(found, times, 3, (start, start + 5))), strict=True))
+        for start in (0, 5, 10)
+    ]
+    assert inside == [[(0, 0), (0, -1)], [(1, 0)], [(2, 1), (2, -1)]]

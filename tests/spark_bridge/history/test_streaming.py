@@ -24,6 +24,11 @@ SELECT k, count(*) AS n, sum(x) AS s, count(DISTINCT x) AS d FROM clicks GROUP B
     [
         ("SELECT count(*) AS n FROM s", "without a window"),
         ("SELECT count(*) AS n FROM s GROUP BY SESSION(ts, INTERVAL '5' SECOND)", "sessions continue"),
+        ("SELECT count(*) AS n FROM s GROUP BY ROWS(3)", "windows of ROWS continue"),
+        (
+            "CREATE JOB a.b EVERY '1 s' AS SELECT s.k FROM s JOIN t ON s.k = t.k WITHIN '5 s'",
+            "WITHIN continue",
+        ),
         ("SELECT count(*) AS n FROM shop.top GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)", "results of jobs"),
     ],
 )

@@ -28,8 +28,8 @@ from elfmesh.ql.text.tokens import as_calls, check_brackets, normalised
 class Cut:
     """Result of the cutter: ELF-QL's clauses, and the tokens of Spark SQL with marked function names.
 
-    The keys of `labels` and `beside` (LATEST, SAME) are the offsets of the names of streams or jobs. HISTORY
-    and UNTIL may be written at `source_end`; the first of them is at `history_at`.
+    The keys of `labels`, `beside` (LATEST, SAME) and `within` are the offsets of the names of streams or
+    jobs. HISTORY and UNTIL may be written at `source_end`; the first of them is at `history_at`.
     """
 
     tokens: list[Token]
@@ -42,6 +42,7 @@ class Cut:
     source_end: int
     labels: Mapping[int, tuple[tuple[str, str], ...]]
     beside: Mapping[int, str]
+    within: Mapping[int, tuple[int, int]]
     functions: Mapping[str, PythonFunction]
 
 
@@ -53,7 +54,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     functions, begin = cut_functions(source, whole, at)
     _check_query(source, whole, begin)
     inputs = InputReader(source, whole, begin)
-    beside = inputs.beside()
+    beside, within = inputs.beside(), inputs.within()
     labels, keep = inputs.read()
     times = inputs.range
     if times and job is None:
@@ -64,7 +65,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     marked = as_calls(mark_functions(source, sealed_as_calls(source, keep), functions))
     return Cut(
         marked, job, job_at, header.every_at, header.early_at, header.standby_at, times.at,
-        inputs.source_end, labels, beside, functions,
+        inputs.source_end, labels, beside, within, functions,
     )  # fmt: skip
 
 

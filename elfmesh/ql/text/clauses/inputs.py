@@ -13,7 +13,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.history import HISTORY, TIMESTAMP, UNTIL, JobRange, begins_range, time_of
 from elfmesh.ql.plan.statement import BESIDE
 from elfmesh.ql.text.clauses.job_header import OPTIONS
-from elfmesh.ql.text.tokens import TokenReader, names_columns
+from elfmesh.ql.text.tokens import TokenReader, WithinReader, names_columns
 
 QUERY = ("SELECT", "WITH")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
@@ -45,6 +45,11 @@ class InputReader(TokenReader):
             else:
                 keep.append(self._tokens[at])
         self._tokens, self._at = keep, begin
+        return found
+
+    def within(self) -> dict[int, tuple[int, int]]:
+        """Remove WITHIN behind the ON of joins; see `WithinReader`."""
+        self._tokens, found = WithinReader(self._source, self._tokens).cut(self._at)
         return found
 
     def read(self) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:

@@ -1,0 +1,85 @@
+"""Jobs with ROWS and WITHIN on real agents, while a master dies: what one process says over all logs."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.live import by_index
+from tests.e2e.zygote import elf
+
+OPTIONS = ",format=json,idle=1 h"
+WAIT = "EVERY '5 s' HORIZON '60 s' ON STRAGGLER WAIT AS"
+TEXTS = {
+    "rows": f"""CREATE JOB shop.rows {WAIT} SELECT k, window_start AS first, window_end AS last,
+        count(*) AS n, sum(v) AS total FROM log GROUP BY ROWS(7, 3), k ORDER BY k""",
+    "within": f"""CREATE JOB shop.within {WAIT} SELECT a.k AS k, a.ts AS at, b.ts AS other, b.v - a.v AS more
+        FROM log a LEFT JOIN log b ON a.k = b.k AND a.ts < b.ts WITHIN INTERVAL '7' SECOND
+        WHERE a.v > 5""",
+}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path) as fleet:
+        yield fleet
+
+
+def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int) -> None:
+    """Records of many keys, each of them at all agents; every agent has something in every second."""
+    for number in range(3):
+        with fleet.log(number).open("a") as file:
+            for at in range(count):
+                minutes, seconds = divmod(begin + (end - begin) * at / count, 60)
+                line: dict[str, str | int] = {"ts": f"2015-05-17T10:{int(minutes):02}:{seconds:06.3f}Z"}
+                line |= {"k": f"user-{rng.randrange(30)}", "v": rng.randrange(9)}
+                file.write(json.dumps(line) + "\n")
+
+
+def expected_of(fleet: Fleet, text: str) -> dict[int, dict[str, Any]]:
+    """Return what `elf run` says over all logs, without the last interval and what is behind its gap."""
+    done = elf("run", text, *(fleet.log(number) for number in range(3)), "-o", "json", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = by_index([json.loads(line) for line in done.stdout.splitlines()])
+    return {index: result for index, result in found.items() if index < max(found) - 20}
+
+
+def has_results(fleet: Fleet, name: str) -> bool:
+    return len(fleet[0].results(f"shop/{name}")) > 4
+
+
+def test_both_outlive_the_masters_of_their_jobs(fleet: Fleet) -> None:
+    fleet.start(3, options=OPTIONS)
+    for text in TEXTS.values():
+        assert fleet[1].apply(text)["acknowledged"] == 3
+    rng = random.Random(4)
+    write(fleet, rng, 0, 40, 200)
+    for name in TEXTS:
+        eventually(partial(has_results, fleet, name), what=f"results of {name}")
+    names = {fleet[0].get(f"/v1/jobs/shop/{name}")["master"] for name in TEXTS}
+    dead = next(agent for agent in fleet if agent.name in names)
+    dead.kill()
+    write(fleet, rng, 40, 80, 200)
+    dead.start([agent.overlay for agent in fleet if agent is not dead])
+    dead.wait_ready()
+    write(fleet, rng, 900, 901, 1)
+    for name, text in TEXTS.items():
+        expected = expected_of(fleet, text)
+
+        def there(name: str = name, last: int = max(expected)) -> Any:
+            results = fleet[1].results(f"shop/{name}")
+            return results and results[-1]["interval"]["index"] >= last and results
+
+        results = by_index(eventually(there, what=f"the last interval of {name}"))
+        assert sorted(index for index in results if index <= max(expected)) == sorted(expected)
+        for index, result in expected.items():
+            assert results[index]["rows"] == result["rows"], (name, index)
+            assert (results[index]["state"], results[index]["completeness"]) == ("FINAL", 1.0)
+        assert sum(len(result["rows"]) for result in expected.values()) > 100
