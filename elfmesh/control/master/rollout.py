@@ -33,6 +33,7 @@ from elfmesh.control.answers import (
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Alarm
+from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
 from elfmesh.control.jobs.register_value import Advance, ChangeRefused, RegisterCell
@@ -144,7 +145,7 @@ class Rollouts:
         names = {entry.contact.id: entry.name for entry in self._master.book.active}
         named = [(names.get(each.member) or each.member.hex()[:6], each.error) for each in answers]
         errors = [f"{name}: {error}" for name, error in named if error]
-        if errors := errors or self._label_errors(wanted):
+        if errors := errors or self.label_errors(wanted.manifest):
             self._give_up(BAD_REQUEST, refusal_body(errors, text=wanted.manifest.text))
             return
         self._frontiers = [each.frontier for each in answers if each.frontier is not None]
@@ -153,9 +154,9 @@ class Rollouts:
         self._alarm.set(DRAIN_S)
         self._master.quiesce.freeze(self._drained)
 
-    def _label_errors(self, wanted: WantedVersion) -> list[str]:
+    def label_errors(self, manifest: Manifest) -> list[str]:
         """Return why a version that names another label than the one before cannot be applied."""
-        across = read_plan(wanted.manifest.text).across
+        across = read_plan(manifest.text).across
         if across == read_plan(self._master.terms.manifest.text).across:
             return []
         error = label_error([entry.contact for entry in self._master.book.active], across)

@@ -131,7 +131,8 @@ def notes(layout: PathLayout | None, members: Sequence[Contact], across: str, pa
     found = [] if layout is None else _notes_on_sites(layout, across, paths)
     if not label:
         what = across or " and no ".join(DOMAIN_LABELS)
-        return [f"no {what} tells the agents apart, so one tree reduces the contributions of all", *found]
+        apart = f"no {what} tells the agents apart, so one tree reduces the contributions of all"
+        return [label_error(members, across) or apart, *found]
     unlabelled = sum(not group_of(each, label) for each in members)
     if unlabelled:
         verb = "agent states" if unlabelled == 1 else "agents state"

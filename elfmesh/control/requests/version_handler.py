@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from elfmesh import ql
-from elfmesh.control.answers import CONFLICT, OK, error_body, respond
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK, error_body, refusal_body, respond
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest, updated
 from elfmesh.control.jobs.plan import read_plan
@@ -98,6 +98,9 @@ class VersionHandler:
         ):
             return
         difference = ql.compare(master.term.manifest.text, message.manifest.text)
+        # Agents check a version in place before it changes the job, so only the other requests are left.
+        if (message.dry_run or not difference.in_place) and self._refuses_label(master, message):
+            return
         if message.dry_run:
             self._would(master, message, difference)
         elif not difference.in_place:
@@ -162,6 +165,16 @@ class VersionHandler:
             return False
         if running.origin is None or (running.token, running.origin.id) != (message.token, message.origin.id):
             master.term.rollouts.later(message, lambda: self._again(message))
+        return True
+
+    def _refuses_label(self, master: Master, message: Submit) -> bool:
+        """Refuse a label in ACROSS that no member states; return whether this was done."""
+        errors = master.term.rollouts.label_errors(message.manifest)
+        if not errors:
+            return False
+        body = refusal_body(errors, text=message.manifest.text)
+        body["hint"] = f"{body['hint']} Version {master.term.manifest.version} continues.".lstrip()
+        respond(self._context, message.origin, message.token, BAD_REQUEST, body)
         return True
 
     def _unchanged(self, master: Master, message: Submit) -> None:

@@ -104,6 +104,11 @@ def test_a_label_that_no_agent_states_is_refused_when_a_job_begins_or_changes() 
     reply = world.apply(world[0], across)
     assert reply.status == 400
     assert "ACROSS rack" in reply.body["error"]
+    for refused in (across, across.replace("'10", "'20")):
+        dry = world.ask(world[0], "apply", {"text": refused, "dry_run": True})
+        assert (dry.status, dry.body["error"]) == (400, reply.body["error"])
+    renumbered = world.apply(world[0], across.replace("'10", "'20"))
+    assert (renumbered.status, renumbered.body["error"]) == (400, reply.body["error"]), "the job would end"
     described = world.ask(world[0], "describe", {"job": "shop/top"}).body
     assert (described["version"], described["state"]) == (1, "running")
 

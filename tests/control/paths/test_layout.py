@@ -127,6 +127,8 @@ def test_a_job_of_one_group_has_one_tree_and_a_note_with_the_reason() -> None:
     assert notes(None, EU, "rack", 1) == [
         "no rack tells the agents apart, so one tree reduces the contributions of all"
     ]
+    unlabelled = [agent(21, "ap")]  # since the job was applied
+    assert notes(None, unlabelled, "rack", 1) == [label_error(unlabelled, "rack")]
     assert notes(layout([*EU, *US]), [*EU, *US], "", 1) == []
 
 
