@@ -329,6 +329,23 @@ def test_the_frame_that_begins_a_job_has_read_nothing() -> None:
     assert not [*ALL["I1 conservation"](out)]
 
 
+def test_a_lost_disk_takes_along_what_its_last_frame_carries_and_no_more() -> None:
+    """Two expired records of an annulled interval wait for the next one that is sealed."""
+    out = clean()
+    each = out.truths[KEY].hosts["h1"]
+    each.start = 8
+    begun = Contribution(1.0, 8, 8, {}, {}, 1)
+    annuls = Contribution(3.0, 8, 8, {}, {}, 2, annuls=8, read_up_to=((1, 2, 8),), carried=2)
+    each.sealed[:] = [begun, annuls]
+    assert [*ALL["I1 conservation"](out)], "the agent is there and seals again"
+    out.there = ("h2",)
+    assert not [*ALL["I1 conservation"](out)]
+    each.sealed[1] = replace(annuls, carried=1)
+    assert [*ALL["I1 conservation"](out)], "one of them would count nowhere"
+    each.sealed[1:] = [annuls, Contribution(4.0, 8, 9, {}, {1: 2}, 2, carried=2)]
+    assert [*ALL["I1 conservation"](out)], "the next interval is sealed without them"
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_invariant_can_fail(name: str) -> None:
     out = clean()

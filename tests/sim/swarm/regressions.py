@@ -144,15 +144,15 @@ REGRESSIONS: dict[str, str] = {
     " agent counted as well",
     "a-post-without-its-contribution": "a post was late that its member had for an interval that was closed"
     " without it; its judge expected late records of SEALED to be of ended partitions only",
+    "numbered-again-and-its-disk-lost": "a member that a lost roster had numbered was numbered again, which"
+    " annulled the interval in which it had counted ten expired records, and lost its disk 4 s later; its"
+    " judge did not know that the next interval that it would have sealed was to count them",
 }
 
-OPEN: dict[str, str] = {
-    "numbered-again-and-its-disk-lost": "a member that a lost roster did not name is numbered again, and"
-    " loses its disk 4 s later: what it had read of the intervals between is in no bucket yet (seed 212)",
-}
+OPEN: dict[str, str] = {}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = (212,)
+OPEN_SEEDS: tuple[int, ...] = ()
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from elfmesh.agent.runtime.assembly import LocalAgent
-from elfmesh.control.jobs.records import FIRST, ResultRecord
+from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, ResultRecord
 from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol import events as ctl
@@ -30,6 +30,9 @@ from tests.sim.swarm.row_pages import PageWatch
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
+
+GOOD_BUCKETS = (CONTRIBUTED, FILTERED, LATE, EXPIRED)
+"""Of good lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Contribution:
     `revised` are intervals that were sealed before, with the revision, all counts and the version that has
     evaluated them; `revs` are the revisions of the others: not the first where another version was revised.
     `read_up_to` is what lives before had read beyond `positions`: inode, offset, and below which interval it
-    counts. `annuls` and `seq` are the frame's.
+    counts. `annuls` and `seq` are the frame's; `carried` are good lines that count in what is sealed next.
     """
 
     at: float
@@ -75,6 +78,7 @@ class Contribution:
     seq: int = 0
     annuls: int | None = None
     read_up_to: tuple[tuple[int, int, int], ...] = ()
+    carried: int = 0
 
     @property
     def place(self) -> tuple[int, int, int, int]:
@@ -375,18 +379,11 @@ class History:
         counts = {entry.interval: tuple(entry.counts) for entry in frame.entries}
         revised = {each.interval: (each.rev, tuple(each.counts), each.version) for each in frame.revised}
         revs = {entry.interval: entry.rev for entry in frame.entries}
+        reported = tuple((to.inode, to.offset, below) for to, below in read_up_to)
+        carried = sum(counted[bucket] for *_, counted in frame.carried or () for bucket in GOOD_BUCKETS)
+        span, more = (self.now(), frame.start, frame.stop), (frame.seq, frame.annuls, reported)
         note = Contribution(
-            self.now(),
-            frame.start,
-            frame.stop,
-            counts,
-            positions,
-            frame.version,
-            revised,
-            revs,
-            frame.seq,
-            frame.annuls,
-            tuple((to.inode, to.offset, below) for to, below in read_up_to),
+            *span, counts, positions, frame.version, revised, revs, *more, carried=int(carried)
         )
         self.counters["revisions"] += len(revised)
         self.contributions.setdefault((host, job), []).append(note)

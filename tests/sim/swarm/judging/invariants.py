@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator
 from elfmesh.control.jobs.records import (
     BUCKETS,
     CONTRIBUTED,
-    EXPIRED,
     FILTERED,
     FIRST,
     LATE,
-    PARSE_ERROR,
     ResultRecord,
 )
 from tests.sim.swarm.clients import d4_changes_are_linearizable
 from tests.sim.swarm.judging import registers
+from tests.sim.swarm.judging.conservation import i1_conservation
 from tests.sim.swarm.judging.early import d19_early_rows_stay
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.keeping import (
@@ -28,7 +27,7 @@ from tests.sim.swarm.judging.keeping import (
     i14_replay_changes_nothing,
     i16_nothing_older_runs,
 )
-from tests.sim.swarm.judging.oracle import HostTruth, Truth, kept
+from tests.sim.swarm.judging.oracle import kept
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
@@ -38,44 +37,12 @@ from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_d
 from tests.sim.swarm.recovering import d4_old_voters_yield
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
 from tests.sim.swarm.scenario import CLOCK_OFFSET, CLOCK_STEP, Scenario
-from tests.sim.swarm.workload import GOOD
 from tests.sim.world.wall import EPOCH_US
 
 EVICT_S = 300.0
 LIVENESS_S, READ_S = 30.0, 10.0
 """How long it takes until an agent has read and sealed what the clock has passed."""
 OPEN_FILES_MAX = 64
-
-
-def i1_conservation(out: Outcome) -> Iterator[str]:
-    """Each line that a host has read stands in exactly one bucket of its contributions (D-1)."""
-    for truth in out.truths.values():
-        for host in truth.hosts.values():
-            if host.name in out.history.tampered or not host.sealed or truth.job.size_s != truth.job.slide_s:
-                continue
-            yield from _conserved(truth, host)
-
-
-def _conserved(truth: Truth, host: HostTruth) -> Iterator[str]:
-    last = host.sealed[-1]
-    counts = [0] * len(BUCKETS)
-    intervals = {index for frame in host.sealed for index in (*frame.counts, *frame.revised)}
-    for index in sorted(intervals):
-        for bucket, count in enumerate(host.counts(index, host.newest(index))):
-            counts[bucket] += count
-    slide_us = truth.job.slide_us
-    indices = {line.id: line.ts_us // slide_us if line.kind == GOOD else FIRST for line in host.lines}
-    read = [line for line in host.lines if host.in_front(last, line, indices[line.id])]
-    sealed = [line for line in read if line.kind != GOOD or line.ts_us // truth.job.slide_us < last.stop]
-    bad = sum(line.kind != GOOD for line in sealed)
-    good = len(sealed) - bad
-    found = counts[CONTRIBUTED] + counts[FILTERED] + counts[LATE] + counts[EXPIRED]
-    # Late lines and errors count in the interval of the newest record: that of an open one is not told yet.
-    newest = max((line.ts_us // truth.job.slide_us for line in read if line.kind == GOOD), default=last.stop)
-    if found > good or (found < good and newest < last.stop):
-        yield f"{host.name}: {good} good lines of closed intervals, {found} in buckets {counts}"
-    if counts[PARSE_ERROR] > bad:
-        yield f"{host.name}: {counts[PARSE_ERROR]} parse errors of {bad} bad lines"
 
 
 def i1_published_counts(out: Outcome) -> Iterator[str]:
