@@ -7,12 +7,14 @@ one; a job whose register has lost its majority for good is not waited for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from elfmesh import ids
 from elfmesh.control.jobs.records import FIRST, add_counts
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.replicas import known_peers
+from elfmesh.control.replicas.terms_query import ALL_NEAR
 from elfmesh.errors import ElfError
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
@@ -35,11 +37,26 @@ REQUEST_S = 35.0
 delete what is applied."""
 
 
+CREATOR = "local"
+"""Of each job."""
+
 COUNTED_S = 120.0
 """How long the fleet writes on until no agent has pending corrections of what was closed without it."""
 
 COUNTED_INTERVALS = 3
 """What came late before is counted in the first of them at the latest."""
+
+
+def founded(job: str, there: Sequence[bytes], gone: Sequence[bytes]) -> bool:
+    """Return whether agents that are there may found a job while those that are gone still count (D-4).
+
+    At each of its two placements, a majority of the nearest that are known has to answer.
+    """
+    for placement in ids.job_placements(job, CREATOR):
+        near = sorted((*there, *gone), key=lambda agent: ids.distance(agent, placement))[:ALL_NEAR]
+        if 2 * len({*near} & {*there}) <= len(near):
+            return False
+    return True
 
 
 class Swarm(Protocol):
@@ -84,7 +101,7 @@ class Settling:
             await asyncio.sleep(REQUEST_S)
         await adopt_late(self._swarm, REQUEST_S)
         for job in self._swarm.scenario.jobs:
-            await self._begun(job, max(loop.time(), self._counted_until()) + ANSWERS_S)
+            await self._begun(job, max(loop.time(), self._counted_until(job)) + ANSWERS_S)
         self._swarm.fall_silent()
         await asyncio.sleep(0)
         for host in self._swarm.hosts:
@@ -151,18 +168,22 @@ class Settling:
         lost = self._swarm.lost
         return any(seconds is None and key[0] not in lost for key, seconds in closed.items())
 
-    def _counted_until(self) -> float:
-        """Until when so many that are gone for good count that the others are no majority and found nothing.
+    def _counted_until(self, job: Job) -> float:
+        """Until when so many that are gone for good count that the others found nothing.
 
         An agent that was restarted cannot know since when the others are away: it counts from its own start.
         """
         running = [host for host in self._swarm.hosts if host.up]
-        gone = sorted(self._received_until(running, *each) for each in self._swarm.history.gone.items())
+        there = [host.id for host in running]
         starts = [up for host in running for _, up in host.away]
-        until = 0.0
-        while gone and len(running) <= len(gone):
-            until = max(gone.pop(0), *starts, 0.0) + FORGOTTEN_S
-        return until
+        forgotten = {
+            agent: max(self._received_until(running, agent, since), *starts, 0.0) + FORGOTTEN_S
+            for agent, since in self._swarm.history.gone.items()
+        }
+        for until in (0.0, *sorted(forgotten.values())):
+            if founded(f"sim/{job.name}", there, [each for each, at in forgotten.items() if at > until]):
+                return until
+        return max(forgotten.values(), default=0.0)
 
     def _received_until(self, running: list[Host], agent: bytes, since: float) -> float:
         """Since when all that run count an agent as away: what was on its way when it went counts as well."""
