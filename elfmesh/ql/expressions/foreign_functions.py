@@ -178,7 +178,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (_VECTOR, "vector_normalize vector_sum"),
     ("Write CAST(x AS BIGINT), or CAST(x AS DOUBLE) for a number with a fraction.", "toint64 tofloat64"),
     ("Write CAST(x AS BIGINT), or CAST(x AS DOUBLE) for a number with a fraction.", "to_int to_double"),
-    ("Write CAST(x AS DOUBLE), or double(x).", "float real"),
+    ("Write CAST(x AS DOUBLE), or double(x).", "real"),
     (_HOP, "hopping hop_window hopping_window slide sliding"),
     (_HOP, "sliding_window slidingwindow hoppingwindow cumulate"),
     (_TUMBLE, "tumbling tumble_window tumbling_window tumblingwindow"),

@@ -33,6 +33,7 @@ from elfmesh.ql.values.types import (
     DATE,
     DOUBLE,
     DURATION,
+    FLOAT,
     STRING,
     TIMESTAMP,
     VOID,
@@ -64,14 +65,15 @@ def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Ope
     if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
         return _date_arithmetic(context, call, left, right)
     for operand in args:
-        if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
+        known = (BIGINT, DOUBLE, FLOAT, STRING, VOID)
+        if operand.type not in known and not is_decimal(operand.type):
             raise context.error(
                 call,
                 f"`{call.name}` does not work on {type_name(operand.type)}",
                 "Convert it first: CAST(... AS BIGINT).",
             )
     if is_decimal(left.type) or is_decimal(right.type):
-        if not {left.type, right.type} & {DOUBLE, STRING}:
+        if not {left.type, right.type} & {DOUBLE, FLOAT, STRING}:
             return _decimal_arithmetic(call, left, right)
         left, right = convert(left, DOUBLE), convert(right, DOUBLE)
     if call.name == "div":
@@ -82,11 +84,16 @@ def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Ope
         return lift_arrays(BIGINT, int_div, convert(left, BIGINT), convert(right, BIGINT))
     if call.name == "/":
         return lift(DOUBLE, divide, convert(left, DOUBLE), convert(right, DOUBLE))
-    kind = BIGINT if {left.type, right.type} <= {BIGINT, VOID} else DOUBLE
+    kinds = {left.type, right.type}
+    kind = BIGINT if kinds <= {BIGINT, VOID} else FLOAT if kinds <= {BIGINT, FLOAT, VOID} else DOUBLE
     kernel = {
+        ("+", FLOAT): pc.add, ("-", FLOAT): pc.subtract, ("*", FLOAT): pc.multiply,
         ("+", BIGINT): add, ("-", BIGINT): subtract, ("*", BIGINT): multiply,
         ("+", DOUBLE): pc.add, ("-", DOUBLE): pc.subtract, ("*", DOUBLE): pc.multiply,
     }.get((call.name, kind))  # fmt: skip
+    if kernel is None and kind == FLOAT:  # the remainder of two floats is a float
+        floats = (convert(convert(each, FLOAT), DOUBLE) for each in (left, right))
+        return convert(lift_arrays(DOUBLE, double_remainder, *floats), FLOAT)
     if kernel is None:
         remainder = int_remainder if kind == BIGINT else double_remainder
         return lift_arrays(kind, remainder, convert(left, kind), convert(right, kind))
@@ -122,7 +129,8 @@ def _negate(context: CompileContext, call: Call, args: list[Operand]) -> Operand
         )
     if operand.type in (BIGINT, VOID):
         return lift(BIGINT, subtract, constant(0, BIGINT), convert(operand, BIGINT))
-    return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))
+    kind = FLOAT if operand.type == FLOAT else DOUBLE
+    return lift(kind, pc.negate, convert(operand, kind))
 
 
 def _date_arithmetic(context: CompileContext, call: Call, left: Operand, right: Operand) -> Operand:
@@ -192,7 +200,7 @@ def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operan
     if kind == STRING and any(operand.raw is not None for operand in args):
         kind = BINARY
     left, right = (convert(operand, kind) for operand in args)
-    kernel = _COMPARISONS[call.name] if kind != DOUBLE else _NAN_COMPARISONS[call.name]
+    kernel = (_NAN_COMPARISONS if kind in (DOUBLE, FLOAT) else _COMPARISONS)[call.name]
     return lift(BOOLEAN, kernel, left, right)
 
 
@@ -293,7 +301,7 @@ def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         known = pa.array([value for value in values if value is not None], type=kind)
         has_null = len(known) < len(values)
         return lift_arrays(BOOLEAN, lambda array: _in_constants(array, known, has_null), operands[0])
-    equal = _COMPARISONS["="] if kind != DOUBLE else _nan_equal
+    equal = _nan_equal if kind in (DOUBLE, FLOAT) else _COMPARISONS["="]
 
     def any_equal(value: Value, *others: Value) -> Value:
         found = equal(value, others[0])
@@ -305,8 +313,9 @@ def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 
 
 def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
-    if array.type == DOUBLE:  # -0.0 + 0.0 is 0.0, so that both zeros are one value
-        array, known = pc.add(array, 0.0), pc.add(known, 0.0)
+    if array.type in (DOUBLE, FLOAT):  # -0.0 + 0.0 is 0.0, so that both zeros are one value
+        zero = pa.scalar(0.0, array.type)
+        array, known = pc.add(array, zero), pc.add(known, zero)
     found = pc.is_in(array, value_set=known)
     unknown = pc.and_(pc.invert(found), pa.repeat(True, len(array))) if has_null else array.is_null()
     return pc.if_else(unknown, pa.scalar(None, BOOLEAN), found)

@@ -155,7 +155,7 @@ _UTC = "ELF-QL has one TIMESTAMP, an instant in UTC: write TIMESTAMP."
 _JSON = "Keep the text, and write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
 _NESTED = "Write from_json(text, 'ARRAY<BIGINT>'), array(x, y) or map('a', x)."
 FOREIGN_TYPES: dict[str, str] = {
-    **dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT8"), _DOUBLE),
+    **dict.fromkeys(("FLOAT4", "FLOAT8"), _DOUBLE),
     **dict.fromkeys(("TIMESTAMP_NTZ", "DATETIME", "DATETIME2", "SMALLDATETIME", "DATETIMEOFFSET"), _UTC),
     **dict.fromkeys(("SIGNED", "UNSIGNED", "MEDIUMINT", "UBIGINT", "UINTEGER", "SERIAL"), "Write BIGINT."),
     **dict.fromkeys(("MONEY", "SMALLMONEY"), "Write DECIMAL(18, 2)."),

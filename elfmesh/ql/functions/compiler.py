@@ -36,6 +36,7 @@ from elfmesh.ql.values.types import (
     BOOLEAN,
     DOUBLE,
     DURATION,
+    FLOAT,
     STRING,
     TIMESTAMP,
     VOID,
@@ -46,6 +47,15 @@ from elfmesh.ql.values.types import (
 _LITERALS: dict[str, pa.DataType] = {
     "null": VOID, "bool": BOOLEAN, "bigint": BIGINT, "double": DOUBLE, "string": STRING,
 }  # fmt: skip
+
+_FLOAT_CALLS = {
+    "+", "-", "*", "/", "%", "neg", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is null", "case", "cast",
+    "try_cast", "if", "iff", "coalesce", "nvl", "ifnull", "nvl2", "typeof", "pmod", "bigint", "int",
+    "smallint", "tinyint", "double", "float", "decimal", "string", "boolean", "timestamp",
+}  # fmt: skip
+"""Operators and functions that compute with a FLOAT as Spark does."""
+
+_FLOAT_HINT = "Write CAST(x AS DOUBLE) or CAST(x AS STRING) of it."
 
 
 def window_column(side: str) -> str:
@@ -83,7 +93,18 @@ class Compiler:
         return self._source.error(message, place_of(expr), hint)
 
     def compile(self, expr: Expr) -> Operand:
-        """Return the operand of an expression; equal expressions share one."""
+        """Return the operand of an expression that stands alone; equal expressions share one.
+
+        Raises:
+            QueryError: Spark refuses the types, or the value is a FLOAT, which no column can hold.
+        """
+        found = self.step(expr)
+        if found.type == FLOAT:
+            raise self.error(expr, "a FLOAT is a step of an expression and no column", _FLOAT_HINT)
+        return found
+
+    def step(self, expr: Expr) -> Operand:
+        """Return the operand of an expression that another one uses."""
         known = self._known.get(expr)
         if known is None:
             known = self._build(expr)
@@ -104,7 +125,11 @@ class Compiler:
         if isinstance(expr, WindowBound):
             return Operand(TIMESTAMP, _reader(window_column(expr.side), TIMESTAMP))
         assert isinstance(expr, Call), expr
-        args = [self.compile(arg) for arg in expr.args]
+        args = [self.step(arg) for arg in expr.args]
+        if expr.name not in _FLOAT_CALLS and any(operand.type == FLOAT for operand in args):
+            raise self.error(
+                expr, f"{'this' if ' ' in expr.name else expr.name} does not take a FLOAT", _FLOAT_HINT
+            )
         if expr.name in ("cast", "try_cast"):
             return self._cast(expr, args[0])
         operator = OPERATORS.get(expr.name)

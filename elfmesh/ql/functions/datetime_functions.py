@@ -191,7 +191,7 @@ for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000
 
 @function("date", 1, signature="$(x)")
 @function("timestamp", 1, signature="$(x)")
-@function("bigint int smallint tinyint double decimal string binary boolean", 1, signature="$(x)")
+@function("bigint int smallint tinyint double float decimal string binary boolean", 1, signature="$(x)")
 def _cast_by_name(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     target, source = call.name.upper(), args[0].type
     target = "DECIMAL(10,0)" if target == "DECIMAL" else target

@@ -28,7 +28,7 @@ from elfmesh.ql.expressions.registry import (
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.cast import saturate
 from elfmesh.ql.values.columns import float_values, from_numpy, map_distinct, null_mask
-from elfmesh.ql.values.types import BIGINT, DOUBLE, STRING, VOID, is_decimal, type_name
+from elfmesh.ql.values.types import BIGINT, DOUBLE, FLOAT, STRING, VOID, is_decimal, type_name
 
 Floats = npt.NDArray[np.float64]
 _SCALED = {DOUBLE: pa.decimal128(30, 15), BIGINT: pa.decimal128(20, 0)}
@@ -194,7 +194,7 @@ def _mod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 def _pmod(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the remainder with a sign that does not depend on the divisor's: pmod(-7, 3) is 2."""
     for operand in args:
-        if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
+        if operand.type not in (BIGINT, DOUBLE, FLOAT, STRING, VOID) and not is_decimal(operand.type):
             raise context.error(
                 call, f"pmod does not work on {type_name(operand.type)}", "Write CAST(x AS BIGINT)."
             )

@@ -25,7 +25,7 @@ def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
         for node in walk(expr):
             if type(node) is Call and _is_function(node) and any(_has_text(arg) for arg in node.args):
                 args = tuple(arg if _is_constant(arg) else _NULL for arg in node.args)
-                compiler.compile(replace(node, args=args))
+                compiler.step(replace(node, args=args))
 
 
 def _has_text(expr: Expr) -> bool:

@@ -123,21 +123,17 @@ def refuse_phrases(source: SourceText, tokens: Sequence[Token]) -> None:
 
 
 def _refuse_type(source: SourceText, tokens: Sequence[Token], at: int, *, inside_cast: bool) -> None:
-    """Raise QueryError for a type that ELF-QL lacks: CAST(x AS FLOAT), x::FLOAT, 1.5F, TIME '10:00'."""
+    """Raise QueryError for a type that ELF-QL lacks: CAST(x AS JSON), x::JSON, TIME '10:00'."""
     token, before = tokens[at], tokens[at - 1] if at else None
     written = source.text[token.start : token.end + 1].upper()
-    number = at > 1 and tokens[at - 2].start == token.start  # the tokenizer reads 1.5F as 1.5::F
-    name = "FLOAT" if number and written.endswith("F") else written
-    hint = FOREIGN_TYPES.get(name)
+    hint = FOREIGN_TYPES.get(written)
     if hint is None or before is None:
         return
     cast = before.token_type == TokenType.DCOLON or (before.token_type == TokenType.ALIAS and inside_cast)
     behind = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-    literal = behind == TokenType.STRING and name != "INTERVAL" and before.token_type != TokenType.ALIAS
-    if number:
-        raise source.error(f"ELF-QL has no type FLOAT: {written}", token.start, f"Write {written[:-1]}D.")
+    literal = behind == TokenType.STRING and written != "INTERVAL" and before.token_type != TokenType.ALIAS
     if cast or literal:
-        raise source.error(f"ELF-QL has no type {name}", token.start, hint)
+        raise source.error(f"ELF-QL has no type {written}", token.start, hint)
 
 
 def mark_functions(source: SourceText, tokens: list[Token], declared: Collection[str]) -> list[Token]:

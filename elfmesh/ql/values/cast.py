@@ -5,7 +5,7 @@ CAST(x AS DOUBLE) and x + 1.5 read a string in the same way.
 
 Deviation: a narrow integer type (INT, SMALLINT, TINYINT) truncates the value as in Spark, but the result is
 stored as a bigint. A time of day without a date, and region names of zones, are null, because Spark would use
-the clock and its zone tables. The parser refuses FLOAT.
+the clock and its zone tables. A text or decimal becomes a FLOAT by way of a double.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from elfmesh.ql.values.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    FLOAT,
     STRING,
     TIMESTAMP,
     VOID,
@@ -34,7 +35,7 @@ from elfmesh.ql.values.types import (
 )
 
 TARGETS: dict[str, pa.DataType] = {
-    "BIGINT": BIGINT, "INT": BIGINT, "SMALLINT": BIGINT, "TINYINT": BIGINT, "DOUBLE": DOUBLE,
+    "BIGINT": BIGINT, "INT": BIGINT, "SMALLINT": BIGINT, "TINYINT": BIGINT, "DOUBLE": DOUBLE, "FLOAT": FLOAT,
     "STRING": STRING, "BINARY": BINARY, "BOOLEAN": BOOLEAN, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
 }  # fmt: skip
 """Target types of CAST besides DECIMAL(p,s), and the types they are stored as."""
@@ -64,7 +65,7 @@ def castable(source: pa.DataType, target: str) -> bool:
         return False
     if BINARY in (source, TARGETS.get(target)):
         return target in ("BINARY", "STRING") and source in (BINARY, STRING, VOID)
-    return not (target == "DATE" and (source in (BIGINT, DOUBLE, BOOLEAN) or is_decimal(source)))
+    return not (target == "DATE" and (source in (BIGINT, DOUBLE, FLOAT, BOOLEAN) or is_decimal(source)))
 
 
 def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
@@ -77,6 +78,12 @@ def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
         raise ValueError(f"{array.type} cannot be cast to {target}")
     if array.type == VOID:
         return pa.nulls(len(array), target_type(target))
+    if target == "FLOAT":
+        return _to_float(array)
+    if array.type == FLOAT and target == "STRING":
+        return map_distinct(_format_float, array, STRING)
+    if array.type == FLOAT:
+        array = pc.cast(array, DOUBLE)
     if target.startswith("DECIMAL"):
         if array.type == DATE:
             return pa.nulls(len(array), target_type(target))
@@ -184,6 +191,16 @@ def _to_double(array: pa.Array) -> pa.Array:
         return result
     words = map_distinct(_special_double, pc.if_else(plain, None, text), DOUBLE)
     return pc.coalesce(result, words)
+
+
+def _to_float(array: pa.Array) -> pa.Array:
+    given = array if array.type in (BIGINT, FLOAT) else cast(array, "DOUBLE")
+    return pc.cast(given, FLOAT, safe=False)
+
+
+def _format_float(value: float) -> str:
+    """A float as Java writes it: the shortest digits that read back as a float."""
+    return format_double(float(str(np.float32(value))))
 
 
 def _special_double(text: str) -> float | None:

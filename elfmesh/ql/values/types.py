@@ -1,6 +1,7 @@
 """Types of ELF-QL, and Spark's rules (ANSI off) for the common type of two operands.
 
-Every integer is a bigint and every floating-point number a double; narrower Arrow types are widened.
+Every integer is a bigint and every floating-point number a double; narrower Arrow types are widened. A FLOAT
+exists only between CAST(x AS FLOAT) and the operator or cast that uses it.
 
 Deviation: `1.5` is a double here and a decimal in Spark; write `1.5BD` for a decimal in both.
 """
@@ -13,6 +14,8 @@ VOID = pa.null()
 BOOLEAN = pa.bool_()
 BIGINT = pa.int64()
 DOUBLE = pa.float64()
+FLOAT = pa.float32()
+"""Value of CAST(x AS FLOAT) inside an expression; no column has this type."""
 STRING = pa.string()
 BINARY = pa.binary()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -24,7 +27,7 @@ BIGINT_DIGITS = 20
 """Digits of a bigint that is combined with a decimal: DECIMAL(20,0), as in Spark."""
 
 NAMES: dict[pa.DataType, str] = {
-    VOID: "VOID", BOOLEAN: "BOOLEAN", BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING",
+    VOID: "VOID", BOOLEAN: "BOOLEAN", BIGINT: "BIGINT", DOUBLE: "DOUBLE", FLOAT: "FLOAT", STRING: "STRING",
     BINARY: "BINARY", TIMESTAMP: "TIMESTAMP", DATE: "DATE", DURATION: "INTERVAL",
 }  # fmt: skip
 """Names of plain types in messages."""
@@ -109,10 +112,10 @@ def bounded_decimal(precision: int, scale: int) -> pa.DataType:
 
 def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the common type of two different numeric types; None if one is not numeric."""
-    if DOUBLE in (left, right) and all(
-        kind in (BIGINT, DOUBLE) or is_decimal(kind) for kind in (left, right)
+    if {DOUBLE, FLOAT} & {left, right} and all(
+        kind in (BIGINT, DOUBLE, FLOAT) or is_decimal(kind) for kind in (left, right)
     ):
-        return DOUBLE
+        return FLOAT if {left, right} <= {BIGINT, FLOAT} else DOUBLE
     if all(kind == BIGINT or is_decimal(kind) for kind in (left, right)):
         one, other = as_decimal(left), as_decimal(right)
         scale = max(one.scale, other.scale)
@@ -165,5 +168,5 @@ def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> p
         return TIMESTAMP
     if equality and BOOLEAN in pair:
         other = left if right == BOOLEAN else right
-        return other if other in (BIGINT, DOUBLE) or is_decimal(other) else None
+        return other if other in (BIGINT, DOUBLE, FLOAT) or is_decimal(other) else None
     return None

@@ -769,3 +769,8 @@ SELECT k, bit_and(i), bit_or(i), bit_xor(i), bit_xor(DISTINCT id), bit_and(DISTI
 SELECT bit_and(i) FILTER (WHERE id > 100), bit_or(id) FILTER (WHERE id > 1), bit_xor(-id), try_sum(i), try_avg(m), try_sum(m), try_avg(i) FROM t;
 SELECT bit_or(d) FROM t;
 SELECT pmod(m, 2), pmod(m, -2), pmod(-m, CAST(3 AS DECIMAL(5, 2))), pmod(m, 0), pmod(i, m), pmod(m, 0.5D), typeof(pmod(m, m)) FROM t ORDER BY id;
+-- file own/floats
+SELECT CAST(CAST(d AS FLOAT) AS STRING), CAST(CAST(i AS FLOAT) AS STRING) LIKE '2.147483%', CAST(CAST(m AS FLOAT) AS DOUBLE), CAST(CAST(d AS FLOAT) AS DOUBLE), CAST(CAST(i AS FLOAT) AS BIGINT), CAST(CAST(d AS FLOAT) AS INT), CAST(CAST(b AS FLOAT) AS STRING) FROM t ORDER BY id;
+SELECT CAST(0.1F % 0.03F AS STRING), CAST(-5.5F % 2F AS STRING), CAST(0.1F + 0.2F AS STRING), CAST(1F / 3 AS STRING), CAST(16777217 + 0F AS BIGINT), CAST(1e10F * 3 AS STRING), CAST(1.5e-5F AS STRING), CAST(3.4e38F * 10 AS STRING), CAST(pmod(-0.1F, 0.03F) AS STRING), typeof(1F + 1) AS a, typeof(1F + 1BD) AS b, typeof(1F + '1') AS c, typeof(1F / 2) AS e, typeof(-1F) AS f FROM t WHERE id = 1;
+SELECT 0.1F = 0.1D AS x, 0.1F = 0.1BD AS y, 0.1F = '0.1' AS z, 16777217 = 16777216F, 16777217L IN (16777216F), CAST('NaN' AS FLOAT) > 1e30D, -0F = 0F, -0F IN (0F), true = 1F, 0.1F IN ('0.1', '2'), 0.1F < i, coalesce(CAST(NULL AS FLOAT), 2) = 2, 1F <=> NULL FROM t ORDER BY id;
+SELECT CAST('1e400' AS FLOAT) > 1, CAST(CAST('16777217' AS FLOAT) AS BIGINT), CAST('x' AS FLOAT) IS NULL, CAST(CAST(0.1F AS DECIMAL(10, 9)) AS STRING), CAST(TIMESTAMP '2024-01-01 00:00:01' AS FLOAT) = 1704067201F, CAST(1.5F AS TIMESTAMP), CAST(0F AS BOOLEAN), CASE WHEN id > 2 THEN 0.1F ELSE id END > 1, CAST(if(id > 2, 0.1F, 'x') AS STRING) FROM t ORDER BY id;

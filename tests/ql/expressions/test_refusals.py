@@ -62,7 +62,7 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT a FROM s SORT BY a", 1, 17, "SORT BY", "ORDER BY"),
     ("SELECT /*+ BROADCAST(s) */ a FROM s", 1, 8, "hints", "Remove"),
     ("SELECT a:b FROM s", 1, 9, "", ""),
-    ("SELECT CAST(a AS FLOAT) FROM s", 1, 18, "no type FLOAT", "DOUBLE"),
+    ("SELECT CAST(a AS FLOAT8) FROM s", 1, 18, "no type FLOAT8", "DOUBLE"),
     ("SELECT CAST(a AS ARRAY<INT>) FROM s", 1, 18, "no type ARRAY", "from_json(text"),
     ("SELECT x FROM s VERSION AS OF 1", 1, 17, "AS OF", ""),
     ("SELECT a FROM s FETCH FIRST 3 ROWS ONLY", 1, 0, "", ""),

@@ -14,6 +14,8 @@ from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.values.types import BIGINT, DOUBLE, DURATION, STRING, TIMESTAMP, VOID
+from tests.ql.conftest import run
+from tests.ql.functions.evaluating import values
 
 AT = TextPosition(1, 8)
 NOON = datetime(2024, 2, 28, 12, tzinfo=UTC)
@@ -93,3 +95,41 @@ def test_equal_expressions_are_one_operand() -> None:
     )
     assert one.compile(first) is one.compile(second)
     assert one.compile(first) is not one.compile(Call("+", (FieldRef("a"), Literal("bigint", 2))))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("CAST(0.1F AS STRING)", "0.1"),
+        ("CAST(CAST(0.1 AS FLOAT) AS DOUBLE)", 0.10000000149011612),
+        ("16777217 = CAST(16777216 AS FLOAT)", True),
+        ("0.1F = 0.1D", False),
+        ("CAST('NaN' AS FLOAT) > 1e30D", True),
+        ("CAST(0.1F + 0.2F AS STRING)", "0.3"),
+        ("typeof(1F + 1BD)", "double"),
+        ("1F / 4", 0.25),
+        ("CASE WHEN true THEN 1F ELSE 2 END = 1", True),
+    ],
+)
+def test_a_float_is_a_step_of_an_expression(expression: str, expected: object) -> None:
+    assert values(expression) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT CAST(a AS FLOAT) AS f FROM t",
+        "SELECT count(*) AS n FROM t GROUP BY CAST(a AS FLOAT)",
+        "SELECT a FROM t ORDER BY CAST(a AS FLOAT)",
+        "SELECT CAST(sum(a) AS FLOAT) AS f FROM t",
+        "SELECT sum(CAST(a AS FLOAT)) AS f FROM t",
+        "SELECT abs(CAST(a AS FLOAT)) AS f FROM t",
+        "SELECT array(CAST(a AS FLOAT)) AS f FROM t",
+        "SELECT count(*) AS n FROM t x JOIN t y ON CAST(x.a AS FLOAT) = CAST(y.a AS FLOAT)",
+        "SELECT lag(CAST(a AS FLOAT)) OVER (ORDER BY a) AS f FROM t",
+    ],
+)
+def test_no_column_and_no_other_function_takes_a_float(text: str) -> None:
+    with pytest.raises(QueryError, match="FLOAT") as caught:
+        run(text, {"a": [1, 2]})
+    assert "CAST(x AS DOUBLE)" in caught.value.hint

@@ -13,8 +13,9 @@ from tests.ql.functions.evaluating import values
 from tests.ql.refusals import refusing
 
 
-def at(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]
+def at(year: int, month: int, day: int, *clock: int) -> datetime:
+    hour, minute, second, micros = (*clock, 0, 0, 0, 0)[:4]
+    return datetime(year, month, day, hour, minute, second, micros, UTC)
 
 
 T = "TIMESTAMP '2024-01-31 23:59:59.000001'"

@@ -23,7 +23,7 @@ FOREIGN = [
     ("SELECT udaf(a) FROM s", 1, 8, "ELF-QL has no function udaf", "WITH FUNCTION"),
     ("SELECT kll_sketch_agg_bigint(a) FROM s", 1, 8, "no function kll_sketch_agg_bigint", "agg_double(x)"),
     ("SELECT current_user() FROM s", 1, 8, "ELF-QL has no function current_user", "write the value"),
-    ("SELECT float(a) FROM s", 1, 8, "ELF-QL has no function float", "double(x)"),
+    ("SELECT real(a) FROM s", 1, 8, "ELF-QL has no function real", "double(x)"),
     ("SELECT frobnicate(a) FROM s", 1, 8, "unknown function frobnicate", "The page on ELF-QL"),
     ("SELECT vol(a) FROM s", 1, 8, "unknown function vol", "The page on ELF-QL"),
     # what Spark reads, and what cannot be read
@@ -66,6 +66,7 @@ FOREIGN = [
     ("SELECT \"f\"(a) FROM s", 1, 8, "no name of a function", "without quotes"),
     ("SELECT * FROM s JOIN f(1) AS f(x) ON s.a = f.x", 1, 22, "no f(...) in JOIN", "the name of a stream"),
     ("SELECT a FROM IDENTIFIER('s')", 1, 15, "no IDENTIFIER(...)", "Write the name itself"),
+    ("SELECT dateadd(a.b, 5, a) FROM s", 1, 8, "dateadd does not take 3", "dateadd(date"),
     ("SELECT a IS NOT NULL = true FROM s", 1, 22, "an operator follows IS", "(a IS NULL) = b"),
     ("SELECT a IS NULL :: string FROM s", 1, 18, "an operator follows IS", "(a IS NULL) = b"),
     ("SELECT a IN (1) = true FROM s", 1, 8, "an operator follows a condition", "(a IS NULL) = b"),
@@ -77,8 +78,7 @@ FOREIGN = [
     ("SELECT TIME '10:00' FROM s", 1, 8, "ELF-QL has no type TIME", "hour(ts) and minute(ts)"),
     ("SELECT CAST(CAST(a AS INT) AS VARIANT) FROM s", 1, 31, "ELF-QL has no type VARIANT", "from_json(text"),
     ("SELECT timestamp_ntz'2020-01-01' FROM s", 1, 8, "ELF-QL has no type TIMESTAMP_NTZ", "write TIMESTAMP"),
-    ("SELECT a::real FROM s", 1, 11, "ELF-QL has no type REAL", "Write DOUBLE"),
-    ("SELECT a + 1.5F FROM s", 1, 12, "ELF-QL has no type FLOAT: 1.5F", "Write 1.5D."),
+    ("SELECT a::float8 FROM s", 1, 11, "ELF-QL has no type FLOAT8", "Write DOUBLE"),
     ("SELECT CAST(a AS INTERVAL DAY) FROM s", 1, 18, "ELF-QL has no type INTERVAL", "ts + INTERVAL"),
     ("SELECT TRY_CAST(a AS GEOMETRY) FROM s", 1, 22, "ELF-QL has no type GEOMETRY", "longitude"),
     # statements
