@@ -201,10 +201,7 @@ class Member:
             self._worker.run(self.manifest)
 
     def _begin_again(self, entry: RosterEntry) -> None:
-        """Contribute everything that is open again, under a new number or to a new master.
-
-        The trees forget the contributions of an earlier epoch.
-        """
+        """Contribute what is open again, because trees forget contributions of an earlier number or epoch."""
         start = self._first_of(entry)
         first = start if self.closed is None else max(start, self.closed)
         given_in = () if self.terms is None else self.terms.given_in

@@ -6,7 +6,7 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,7 @@ from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.render import render
 from elfmesh.ql.plan.scope import GROUP, LATE, Input, NameScope
 from elfmesh.ql.plan.selection import Select, expressions
-from elfmesh.ql.plan.statement import RESULT, OrderItem
+from elfmesh.ql.plan.statement import RESULT
 from elfmesh.ql.plan.waiting import LOOKUP
 from elfmesh.ql.text.constants import check_constants
 from elfmesh.ql.text.draft_elements import Lateral, in_items, is_lateral, unnested, views
@@ -41,7 +41,7 @@ from elfmesh.ql.text.draft_groups import read_groups
 from elfmesh.ql.text.draft_items import read_items
 from elfmesh.ql.text.draft_limits import TOO_MANY, NodeBudget, row_count
 from elfmesh.ql.text.draft_names import no_order, reads_itself, renamed
-from elfmesh.ql.text.draft_order import is_all, order_by_all
+from elfmesh.ql.text.draft_order import read_order
 from elfmesh.ql.text.draft_windows import with_windows
 from elfmesh.ql.text.outer_names import Declared, OuterNames
 from elfmesh.ql.text.translate import Translator
@@ -177,7 +177,7 @@ class Drafter:
             having = None if having is None else translator.value(having.this)
             qualify = tree.args.get("qualify")
             qualify = None if qualify is None else translator.value(qualify.this)
-            order = self._order(tree, translator, [expr for _, expr in items])
+            order = read_order(tree, translator, [expr for _, expr in items], self._error)
         place = translator.place(tree)
         select = Select(
             items, where, group, having, order, row_count(tree, "limit", translator), distinct is not None,
@@ -325,23 +325,6 @@ class Drafter:
             raise self.unlisted
         return list(names)
 
-    def _order(self, tree: Any, translator: Translator, columns: Sequence[Expr]) -> list[OrderItem]:
-        order = tree.args.get("order")
-        nodes: list[Any] = [] if order is None else order.expressions
-        if len(nodes) == 1 and is_all(nodes[0].this):
-            return order_by_all(nodes[0], columns, self._place(order))
-        items = []
-        for node in nodes:
-            if isinstance(node, exp.Ordered) and is_all(node.this):
-                raise self._error(order, "ORDER BY ALL stands alone", "Write ORDER BY 1, 2.")
-            if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
-                raise self._error(
-                    node, "this form of ORDER BY is not supported", "Write ORDER BY a DESC NULLS LAST."
-                )
-            expr = translator.value(node.this)
-            items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
-        return items
-
     def _scalar(self, node: Any, named: Mapping[str, Any], scope: NameScope) -> Expr:
         place = self._place(node)
         self._around.append(scope)
@@ -380,7 +363,7 @@ class Drafter:
         translator = self._translator(named, scope)
         with scope.within(LATE):
             items = [(name, scope.field([name], True, union.at)) for name in union.columns]
-            order = self._order(tree, translator, [expr for _, expr in items])
+            order = read_order(tree, translator, [expr for _, expr in items], self._error)
         select = Select(
             list(items), None, None, None, order, row_count(tree, "limit", translator), False, None,
             union.at if union.at != NOWHERE else self.start, row_count(tree, "offset", translator) or 0,

@@ -9,9 +9,10 @@ from elfmesh.control.closing.decisions import OVERFULL
 from elfmesh.control.closing.flush_orders import HASTEN_S
 from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.revisions import REPAIR_S
-from elfmesh.control.closing.straggler_orders import PULL_SHARE, Stragglers
+from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.straggler_policy import GONE_S, HORIZON_S
 from elfmesh.control.jobs.records import State
+from elfmesh.control.replicas.direct_requests import PULL_SHARE
 from elfmesh.srt.events import Publish
 from tests.control.closing.rig import START, ClosingRig
 from tests.control.member.support import TEXT
