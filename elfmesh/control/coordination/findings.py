@@ -31,7 +31,7 @@ from elfmesh.control.jobs.graph import EdgeKind, JobGraph, TaskKind
 from elfmesh.control.jobs.program_paths import POST, least_delivery
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.early import EarlyRefused, gains_by_early
-from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.plan.statement import ROWS, Statement
 
 
 class Level(IntEnum):
@@ -66,6 +66,7 @@ CODES: dict[str, tuple[Level, str]] = {
     "B016": (Level.ERROR, "a dependency that a sample contradicts"),
     "B017": (Level.ERROR, "records that may arrive twice change a state"),
     "B018": (Level.INFO, "a topic that is stronger than its readers need"),
+    "B019": (Level.WARNING, "counts of ROWS that intervals without stragglers move"),
 }
 """Level and title of each code."""
 
@@ -230,6 +231,22 @@ def _readers(linted: Linted) -> Iterator[LintFinding]:
             )  # fmt: skip
 
 
+def _counts(linted: Linted) -> Iterator[LintFinding]:
+    for task in linted.jobs.jobs:
+        statement = task.statement
+        if statement is None or statement.job is None or statement.window is None:
+            continue
+        skips = statement.job.on_straggler.lower() == "skip"
+        if statement.window.kind == ROWS and (skips or statement.job.horizon_us is not None):
+            how = "skips" if skips else "publishes without an agent"
+            yield LintFinding(
+                "B019", _begin(statement),
+                f"an interval that {shown(task.name)} {how} moves all later windows of ROWS, whose records "
+                "are then FINAL_PARTIAL",
+                f"ON STRAGGLER WAIT or CORRECT, without HORIZON, in {shown(task.name)}",
+            )  # fmt: skip
+
+
 def _revisions(linted: Linted) -> Iterator[LintFinding]:
     for edge in linted.jobs.edges:
         sink = edge.target.sink
@@ -296,7 +313,8 @@ def _begin(statement: Statement) -> Place:
 
 
 RULES: tuple[Callable[[Linted], Iterator[LintFinding]], ...] = (
-    _labels, _silent, _steps, _seals, _readers, _cycles, _twice, _revisions, _early, _assumed, _topics,
+    _labels, _silent, _steps, _seals, _readers, _cycles, _twice, _counts, _revisions, _early, _assumed,
+    _topics,
 )  # fmt: skip
 
 

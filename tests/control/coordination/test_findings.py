@@ -90,6 +90,7 @@ class P(elfmesh.Job):
 
 ASSUMED = {"dependencies": ["word -> counts"]}
 EARLY = "CREATE JOB a.x EVERY '1 s' EARLY '1 s' AS SELECT u FROM log GROUP BY u HAVING count(*) {}"
+COUNTED = "CREATE JOB a.x EVERY '1 s' {} AS SELECT u, count(*) AS n FROM log GROUP BY ROWS(5), u"
 READER = """
 import elfmesh
 class Board(elfmesh.Job):
@@ -174,6 +175,8 @@ CASES = (
         of_values(count("CW", idempotent=True) | streams(once=False)),
     ),
     ("B018", of_topic("CW"), of_topic("OW")),
+    ("B019", of_texts(COUNTED.format("ON STRAGGLER SKIP")), of_texts(COUNTED.format("ON STRAGGLER WAIT"))),
+    ("B019", of_texts(COUNTED.format("HORIZON '9 s'")), of_texts(COUNTED.format(""))),
 )
 
 
