@@ -59,6 +59,7 @@ class JobMembers:
         self._enrolling: dict[bytes, Enroll] = {}
         self._standbys: dict[int, bytes] = {}
         self._without_standby: dict[int, str] = {}
+        self._shipping: dict[int, tuple[float, int]] = {}
         self._numbers_at = self._context.now + (FRONTIER_S if takes_over and self._book.active else 0.0)
 
     def standby_of(self, number: int) -> RosterEntry | None:
@@ -69,11 +70,16 @@ class JobMembers:
         """Return why a member has no standby, as it has reported; "" if it has one or none is planned."""
         return self._without_standby.get(number, "")
 
+    def shipping_of(self, number: int) -> tuple[float, int] | None:
+        """Return a member's lag in seconds and the bytes per second that it ships; None: no standby."""
+        return self._shipping.get(number) if self._standbys.get(number) else None
+
     def on_shipping(self, sender: Contact, message: Shipping) -> None:
         """A member reports its standby."""
         entry = self._book.entry(message.number)
         if entry is not None and entry.contact.id == sender.id:
             self._standbys[message.number] = message.standby
+            self._shipping[message.number] = message.lag_ms / 1000, message.bytes_s
             self._without_standby[message.number] = message.problem[:PROBLEM_MAX]
 
     def on_enroll(self, message: Enroll) -> None:

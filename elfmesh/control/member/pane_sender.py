@@ -75,6 +75,9 @@ class PaneSender:
         self._sent: tuple[Delta, bytes] | None = None
         self._whole_bytes = self._delta_bytes = 0
         self._reported, self._reported_at, self._problem = (0, 0, b"", ""), float("-inf"), ""
+        self._cut_at = self._lag_s = 0.0
+        self._covered_at: float | None = None
+        self._shipped_bytes = 0
         self._alarm = Alarm(context, self._due)
 
     def on_roster(self, terms: Terms) -> None:
@@ -111,8 +114,10 @@ class PaneSender:
             return
         state = (member.epoch, member.entry.number, standby, problem)
         if state != self._reported or now - self._reported_at >= REPORT_S:
-            self._reported, self._reported_at = state, now
-            self._context.send(member.master, Shipping(member.manifest.job_id, *state))
+            since_s = now - self._reported_at
+            worth = round(1000 * self._lag_s), round(self._shipped_bytes / since_s) if since_s else 0
+            self._reported, self._reported_at, self._shipped_bytes = state, now, 0
+            self._context.send(member.master, Shipping(member.manifest.job_id, *state, *worth))
 
     def _choose(self) -> None:
         now = self._context.now
@@ -122,6 +127,7 @@ class PaneSender:
         if chosen == self.standby:
             return
         had, self.standby, self.acknowledged, self._sent = self.standby, chosen, False, None
+        self._covered_at = None
         self._alarm.cancel()
         if chosen is not None:
             self._cut(whole=True)
@@ -144,7 +150,9 @@ class PaneSender:
             self._report()
             self._alarm.set(AVOID_S)
             return
+        self._cut_at = self._context.now
         if not event.panes and not event.whole:
+            self._covered_at = self._cut_at
             self._later()
             return
         if event.whole:
@@ -173,6 +181,7 @@ class PaneSender:
         delta, payload = self._sent
         self._tries += 1
         self._context.stats["control.shipped_bytes"] += len(payload)
+        self._shipped_bytes += len(payload)
         self._context.send(self.standby, delta, payload, lane=BULK_LANE if payload else 0)
         self._alarm.set(AGAIN_S)
 
@@ -187,6 +196,8 @@ class PaneSender:
             self._replace(NO_ROOM)
         elif message.next > self._next:
             self._sent, self.acknowledged, self._next, self._problem = None, True, self._next + 1, ""
+            covered_at, self._covered_at = self._covered_at, self._cut_at
+            self._lag_s = self._context.now - (self._cut_at if covered_at is None else covered_at)
             self._report()
             self._later()
         elif message.next < self._next:  # it was restarted, or dropped the chain

@@ -86,7 +86,12 @@ class Prefix(Caused, frozen=True, tag="ctl.prefix"):
 
 
 class Shipping(Message, frozen=True, tag="ctl.shipping"):
-    """Member to master, for display: which agent holds its open panes now; b"": none, by `problem`."""
+    """Member to master, for display: which agent holds its open panes now; b"": none, by `problem`.
+
+    Attributes:
+        lag_ms: age of the oldest record that the standby lacked when it acknowledged the newest delta.
+        bytes_s: bytes of deltas per second since the report before.
+    """
 
     since: ClassVar[int] = 3
 
@@ -95,6 +100,8 @@ class Shipping(Message, frozen=True, tag="ctl.shipping"):
     number: Count
     standby: bytes
     problem: str = ""
+    lag_ms: Count = 0
+    bytes_s: Count = 0
 
 
 class ContributionRequest(Caused, frozen=True, tag="ctl.contribution_request"):

@@ -91,7 +91,8 @@ class JobRow(msgspec.Struct, frozen=True):
 class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
     """A member of a job in its description; `usual_records` are by input of the text, for an interval.
 
-    `standby` is the agent that holds its open panes.
+    `standby` is the agent that holds its open panes. Its lag is the age of the oldest record that it lacked
+    before the newest delta.
     """
 
     agent: str
@@ -103,6 +104,8 @@ class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
     late_seconds: float | None
     usual_records: list[float] | UnsetType = UNSET
     standby: str | UnsetType = UNSET
+    standby_lag_seconds: float | UnsetType = UNSET
+    standby_bytes_per_second: int | UnsetType = UNSET
 
 
 class RosterRow(msgspec.Struct, frozen=True):

@@ -147,7 +147,7 @@ def _labels(plan: JobPlan) -> dict[str, Any]:
 def _member(master: Master, number: int) -> MemberRow:
     entry = master.term.book.entry(number)
     assert entry is not None
-    standby = master.term.members.standby_of(number)
+    standby, shipping = master.term.members.standby_of(number), master.term.members.shipping_of(number)
     return MemberRow(
         agent=entry.name,
         id=entry.contact.id.hex(),
@@ -158,6 +158,8 @@ def _member(master: Master, number: int) -> MemberRow:
         late_seconds=master.term.closer.latency_stats.late_s(number),
         usual_records=list(master.rates.known(number)) or UNSET,
         standby=UNSET if standby is None else standby.name,
+        standby_lag_seconds=UNSET if shipping is None else shipping[0],
+        standby_bytes_per_second=UNSET if shipping is None else shipping[1],
     )
 
 

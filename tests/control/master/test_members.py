@@ -15,6 +15,7 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_safety import AskFates
+from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.machine import Event, Received
 from elfmesh.srt.events import Collected
 from tests.control.clicks import BASE, SLIDE, exact, fill
@@ -256,3 +257,12 @@ def test_members_whose_labels_are_wanted_again_before_they_have_left_come_back()
         for number in numbers:
             counts.update(key for at, key in world[number].logs["clicks"] if at // SLIDE == record.index)
         assert (record.state, record.agents_expected, rows) == ("FINAL", len(numbers), rows_of(counts))
+
+
+def test_lag_and_bytes_of_a_standby_are_shown_while_there_is_one() -> None:
+    rig = Rig()
+    assert rig.members.shipping_of(0) is None
+    rig.members.on_shipping(other(10), Shipping(JOB, 1, 0, other(11).id, "", 1_500, 300))
+    assert rig.members.shipping_of(0) == (1.5, 300)
+    rig.members.on_shipping(other(10), Shipping(JOB, 1, 0, b"", "no agent has room", 1_500, 300))
+    assert rig.members.shipping_of(0) is None

@@ -251,3 +251,15 @@ def test_the_master_receives_that_no_agent_acknowledges() -> None:
     rig.cut(1, whole=True)
     run(rig.context, AGAIN_S * (TRIES + 0.5))
     assert problems(rig) == [(b"", SILENT)]
+
+
+def test_the_master_receives_lag_and_bytes_from_time_to_time() -> None:
+    rig = Rig().begun()
+    run(rig.context, 0.5)
+    rig.context.now = 9.0
+    rig.cut(2, whole=False, payload=b"x" * 500)
+    rig.context.now = 10.5
+    rig.out()
+    rig.acknowledge(1, 2)
+    (report,) = [each[1] for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Shipping)]
+    assert (report.lag_ms, report.bytes_s) == (10_500, round(500 / 10.5)), "nothing was covered since 0"
