@@ -83,6 +83,8 @@ class Weather:
         link: of all directions.
         cuts: cut off agents for a while, masters as well.
         horizon_s: of the jobs.
+        racks: the agents are spread over so many, and whole racks are killed; 0: agents are.
+        standby: clause of the jobs.
         requests: the clients stop when the outcomes of so many of their requests are known.
     """
 
@@ -99,6 +101,8 @@ class Weather:
     link: Link = field(default_factory=lambda: Link(0.001, 0.004, 0.01, 0.02))
     cuts: bool = True
     horizon_s: float = 10.0
+    racks: int = 0
+    standby: str = ""
     requests: int = 12
 
 
@@ -140,7 +144,9 @@ class Storm:
         self._servers = Servers(homes, rate=weather.rate, rotate_s=weather.rotate_s, seed=seed)
         self._observer = Observer(directory / "history.ndjson", self._up, seed)
         self._clients = Clients(directory, self._up, seed)
-        self.clauses = CLAUSES.format(horizon_s=weather.horizon_s)
+        for agent in self.agents if weather.racks else ():
+            agent.extra += ["--label", f"rack=r{agent.number % weather.racks}"]
+        self.clauses = f"{CLAUSES.format(horizon_s=weather.horizon_s)} {weather.standby}".strip()
         self._healed_at: float | None = None
         self._begun = False
         self._settled: dict[str, int] = {}
@@ -263,6 +269,11 @@ class Storm:
             return
         if len(self.agents) - len(up) >= self.weather.down_max or not up:
             return
+        if self.weather.racks:
+            if len(up) == len(self.agents):
+                rack = self._rng.randrange(self.weather.racks)
+                self._kill_rack([agent for agent in up if agent.number % self.weather.racks == rack])
+            return
         acts = ["kill"] * 4 + ["kill a master"] * 4 + ["kill several"] * 2 + ["reset", "half open", "slow"]
         if self.toll.pauses < self.weather.pauses:
             acts += ["pause"] * 2
@@ -279,6 +290,10 @@ class Storm:
         )
         for each in several:
             self._suffer(act, each)
+
+    def _kill_rack(self, agents: list[Victim]) -> None:
+        for each in agents:
+            self._suffer("kill a rack", each)
 
     def _suffer(self, act: str, victim: Victim) -> None:
         self.toll.acts[act] += 1

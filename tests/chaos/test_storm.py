@@ -50,6 +50,27 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path, weather: Weather)
     assert verdict["counted"] == verdict["records"] - verdict["declared_missing"] - verdict["declared_late"]
 
 
+@pytest.mark.slow
+def test_racks_that_are_killed_at_once_lose_and_double_nothing_beside_their_standbys(tmp_path: Path) -> None:
+    clause = "STANDBY '50 %' ACROSS rack LAG '100 ms'"
+    quiet = Weather(
+        agents=6,
+        racks=3,
+        kills=6,
+        pauses=0,
+        every_s=1.5,
+        down_s=(3.0, 5.0),
+        rate=20.0,
+        cuts=False,
+        horizon_s=1.0,
+        standby=clause,
+    )
+    found = storm(tmp_path / "storm", SEED, quiet)
+    assert found["ok"], json.dumps(found, indent=1)
+    assert found["acts"]["kill a rack"] >= 4, "others are killed at fail points"
+    assert found["verdict"]["in_prefixes"] > 0
+
+
 class SmallFiles:
     """A limit on the size of files: to the process, the disk is full. Needs no rights."""
 

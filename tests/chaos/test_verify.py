@@ -14,7 +14,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, Partly, ResultRecord, table_to_ipc
 from elfmesh.control.protocol.events import DeadLetter
 from elfmesh.storage.deadletters import DeadLetters
 from elfmesh.storage.results.log import ResultsLog
@@ -353,3 +353,16 @@ def test_a_run_that_covers_an_interval_with_a_record_is_a_contradiction(tmp_path
     records = truth()
     changed(records, BASE + 2, since=BASE + 1)
     assert "contradicted" in written(tmp_path, {"agent-0": records}).problems
+
+
+@pytest.mark.parametrize(("kept", "is_right"), [(0, True), (1, False)])
+def test_a_prefix_has_the_first_records_of_its_agent(tmp_path: Path, kept: int, is_right: bool) -> None:
+    records = truth()
+    missing(records, BASE + 1)
+    prefix = (Partly(0, "agent-0", (BASE + 1) * 10**6 + 500_000, 1, 0),)
+    changed(records, BASE + 1, counts={"contributed": 5}, partly=prefix)
+    records[IDS][BASE + 1][1].append({"id": names(BASE + 1)[kept], "n": 1})
+    verdict = written(tmp_path, {"agent-0": records})
+    assert verdict.ok is is_right, verdict.problems
+    assert verdict.in_prefixes == 1
+    assert set(verdict.problems) == (set() if is_right else {"lost", "stray"})

@@ -10,14 +10,15 @@ interval of a time in which all agents were in again, so that everything up to i
 
     lost          a record of an agent that is not named as missing, in no bucket of its interval
     doubled       a record counted more than once, or in an interval that is not its own
-    stray         a record of an agent that is named as missing, or of no agent
+    stray         a record of an agent that is named as missing, or of no agent; the first records of an agent
+                  in `partly`, as many as it says, are none
     gaps          intervals that have no record between others that have one
     contradicted  an interval that ended in more than one way, in any two logs or to any two readers
     completeness  a figure that is not what its own record says, or not true
     sums          an aggregate of a complete interval that is not what the raw logs give
     buckets       a record up to the settled interval that is in no bucket, or in two: what is in no row is
                   `late_dropped` or `expired` in some record, or in a dead letter whose outcome is unknown;
-                  what is in a dead letter is in no row
+                  what is in a dead letter is in no row, unless a prefix has it
     order         what clients were told of a job's changes cannot have happened one after the other
 """
 
@@ -60,6 +61,7 @@ class Verdict:
         records: in the raw logs, of intervals that are closed.
         counted: in results.
         declared_missing: of agents that a FINAL_PARTIAL names as missing.
+        in_prefixes: of missing agents, and nevertheless in a record, which states them.
         declared_late: in the bucket of late records.
         declared_expired: in the bucket of records whose interval was closed without them.
         settled: records up to the settled intervals, of both jobs.
@@ -71,6 +73,7 @@ class Verdict:
     records: int = 0
     counted: int = 0
     declared_missing: int = 0
+    in_prefixes: int = 0
     declared_late: int = 0
     declared_expired: int = 0
     settled: int = 0
@@ -142,7 +145,7 @@ def _raw(directory: Path, agents: Iterable[str]) -> Raw:
     """What was written into the logs."""
     raw: Raw = defaultdict(dict)
     for agent in agents:
-        for us, name, key, value in read_raw(directory / agent):
+        for us, name, key, value in sorted(read_raw(directory / agent), key=lambda each: each[0]):
             assert name not in raw[us // WIDTH_US], "the generator names no record twice"
             raw[us // WIDTH_US][name] = (agent, key, value)
     return raw
@@ -222,15 +225,25 @@ def _check_completeness(job: str, result: Result, verdict: Verdict) -> None:
         verdict.completeness.append(f"{job} {index}: {_brief(result)} {result['completeness']} {agents}")
 
 
+def _prefixes(result: Result, raw: dict[str, tuple[str, str, int]]) -> set[str]:
+    """The records of missing agents that a record states to be inside: the first ones of their logs."""
+    found: set[str] = set()
+    for each in result.get("agents", {}).get("partly", ()):
+        found |= set([name for name, of in raw.items() if of[0] == each["agent"]][: each["records"]])
+    return found
+
+
 def _check_ids(index: int, result: Result, raw: dict[str, tuple[str, str, int]], verdict: Verdict) -> None:
     missing = set(result["agents"]["missing"])
     counted = Counter({row["id"]: row["n"] for row in result["rows"]})
-    expected = {name for name, (agent, _, _) in raw.items() if agent not in missing}
+    prefixes = _prefixes(result, raw)
+    expected = {name for name, (agent, _, _) in raw.items() if agent not in missing} | prefixes
     absent = sorted(expected - counted.keys())
     late = result["counts"].get("late_dropped", 0)
     verdict.records += len(raw)
     verdict.counted += counted.total()
     verdict.declared_missing += len(raw) - len(expected)
+    verdict.in_prefixes += len(prefixes)
     if result["state"] == "SKIPPED":
         return
     verdict.declared_late += min(late, len(absent))
@@ -241,7 +254,7 @@ def _check_ids(index: int, result: Result, raw: dict[str, tuple[str, str, int]],
             verdict.doubled.append(f"{index}: {name} is of no such interval")
         elif times != 1:
             verdict.doubled.append(f"{index}: {name} is there {times} times")
-        elif raw[name][0] in missing:
+        elif raw[name][0] in missing and name not in prefixes:
             verdict.stray.append(f"{index}: {name} of {raw[name][0]}, which is named as missing")
     if result["counts"]["contributed"] != counted.total():
         verdict.completeness.append(f"{index}: {result['counts']} but {counted.total()} records")
@@ -297,6 +310,7 @@ def _check_buckets(
         if index <= upto:
             counts.update(result["counts"])
             notified.update({row["id"]: row["n"] for row in result["rows"]} if job == IDS else {})
+    prefixes = {name for index, each in finals.items() for name in _prefixes(each, raw.get(index, {}))}
     unknown = _of_letters(letters, "unknown")
     found = sum(counts[name] for name in IN_ONE_BUCKET) + sum(unknown.values())
     verdict.settled += len(written)
@@ -309,7 +323,7 @@ def _check_buckets(
     }
     verdict.buckets += [
         f"{job}: {name} is in the rows and in the dead letter of {by_letter[name]}"
-        for name in sorted(notified.keys() & by_letter.keys())
+        for name in sorted((notified.keys() & by_letter.keys()) - prefixes)
     ]
     if found != len(written):
         absent = Counter(written[name][1] for name in written.keys() - notified.keys()) if job == IDS else {}
