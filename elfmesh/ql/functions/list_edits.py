@@ -1,0 +1,119 @@
+"""Functions that make a list of other lists and elements: ends, insertions, and lists as sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.ql.expressions.nodes import Call
+from elfmesh.ql.expressions.operand import Operand, convert
+from elfmesh.ql.expressions.operators import OPERATORS
+from elfmesh.ql.expressions.registry import CompileContext, argument, function
+from elfmesh.ql.functions.lists import identity, list_argument, over_rows
+from elfmesh.ql.values.types import BIGINT, BOOLEAN, type_name, wider_type
+
+PADDING_MAX = 10_000
+"""Maximum number of nulls between a list and an element that `array_insert` puts behind or before it."""
+
+Elements = list[Any]
+
+
+def _common(context: CompileContext, call: Call, kinds: tuple[pa.DataType, pa.DataType]) -> pa.DataType:
+    """Return the common type of elements. Raises QueryError if Spark has none."""
+    kind = wider_type(*kinds)
+    if kind is None:
+        names = " and ".join(map(type_name, kinds))
+        raise context.error(call, f"{call.name} mixes {names}", "Convert one of them: CAST(... AS ...).")
+    return kind
+
+
+def _with_element(
+    context: CompileContext, call: Call, args: list[Operand], at: int
+) -> tuple[Operand, Operand]:
+    given = list_argument(context, call, args, 0)
+    kind = _common(context, call, (given.type.value_type, args[at].type))
+    return convert(given, pa.list_(kind)), convert(args[at], kind)
+
+
+@function("array_append array_prepend", 2, signature="$(list, x)", lists=True)
+def _at_end(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    given, element = _with_element(context, call, args, 1)
+    front = call.name == "array_prepend"
+
+    def one(values: Elements | None, value: Any) -> Elements | None:
+        if values is None:
+            return None
+        return [value, *values] if front else [*values, value]
+
+    return over_rows(given.type, one, given, element, nulls=True)
+
+
+@function("array_insert", 3, signature="$(list, position, x)", lists=True)
+def _insert(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Insert at a position from 1, or from -1, which is the end; nulls fill the space to the list."""
+    given, element = _with_element(context, call, args, 2)
+
+    def one(values: Elements | None, position: int | None, value: Any) -> Elements | None:
+        if values is None or not position:
+            return None
+        at = position - 1 if position > 0 else len(values) + position + 1
+        if max(at - len(values), -at) > PADDING_MAX:
+            return None
+        if at < 0:
+            return [value, *[None] * -at, *values]
+        return [*values[:at], *[None] * (at - len(values)), value, *values[at:]]
+
+    return over_rows(given.type, one, given, argument(context, call, args, 1, BIGINT), element, nulls=True)
+
+
+@function("get", 2, signature="$(list, index)")
+def _get(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    given = [list_argument(context, call, args, 0), argument(context, call, args, 1, BIGINT)]
+    return OPERATORS["element"](context, Call("element", call.args, at=call.at), given)
+
+
+def _both(context: CompileContext, call: Call, args: list[Operand]) -> list[Operand]:
+    given = [list_argument(context, call, args, at) for at in range(2)]
+    kind = pa.list_(_common(context, call, (given[0].type.value_type, given[1].type.value_type)))
+    return [convert(each, kind) for each in given]
+
+
+def _first(values: Elements, keep: Callable[[Hashable], bool]) -> Elements:
+    seen, found = set[Hashable](), []
+    for value in values:
+        key = identity(value)
+        if key not in seen and keep(key):
+            seen.add(key)
+            found.append(value)
+    return found
+
+
+@function("array_union array_intersect array_except", 2, signature="$(list, other)", lists=True)
+def _sets(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    one, other = _both(context, call, args)
+
+    def union(left: Elements, right: Elements) -> Elements:
+        return _first([*left, *right], lambda _key: True)
+
+    def intersect(left: Elements, right: Elements) -> Elements:
+        theirs = set(map(identity, right))
+        return _first(left, lambda key: key in theirs)
+
+    def without(left: Elements, right: Elements) -> Elements:
+        theirs = set(map(identity, right))
+        return _first(left, lambda key: key not in theirs)
+
+    steps = {"array_union": union, "array_intersect": intersect, "array_except": without}
+    return over_rows(one.type, steps[call.name], one, other)
+
+
+@function("arrays_overlap", 2, signature="$(list, other)")
+def _overlap(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    def one(left: Elements, right: Elements) -> bool | None:
+        if {identity(each) for each in left if each is not None} & set(map(identity, right)):
+            return True
+        return None if left and right and None in [*left, *right] else False
+
+    return over_rows(BOOLEAN, one, *_both(context, call, args))

@@ -1,0 +1,45 @@
+"""Lists made of other lists and elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from elfmesh.errors import QueryError
+from tests.ql.functions.evaluating import values
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("array_join(array_append(array(1, 2), 3), ',')", "1,2,3"),
+        ("array_join(array_prepend(array(1, 2), NULL), ',', '-')", "-,1,2"),
+        ("array_join(array_append(array(1), 1.5D), ',')", "1.0,1.5"),
+        ("array_append(NULL, 1) IS NULL", True),
+        ("array_join(array_insert(array(1, 2), 2, 9), ',')", "1,9,2"),
+        ("array_join(array_insert(array(1, 2), -1, 9), ',')", "1,2,9"),
+        ("array_join(array_insert(array(1, 2), -2, 9), ',')", "1,9,2"),
+        ("array_join(array_insert(array(1), 3, 9), ',', '-')", "1,-,9"),
+        ("array_join(array_insert(array(1), -4, 9), ',', '-')", "9,-,-,1"),
+        ("array_insert(array(1), 0, 9) IS NULL", True),
+        ("array_insert(array(1), 1000000000, 9) IS NULL", True),
+        ("get(array(1, 2), 1)", 2),
+        ("get(array(1, 2), 2)", None),
+        ("get(array(1, 2), -1)", None),
+        ("array_join(array_union(array(2, 1, 2), array(3, 1)), ',')", "2,1,3"),
+        ("array_join(array_intersect(array(2, NULL, 2, 1), array(NULL, 2)), ',', '-')", "2,-"),
+        ("array_join(array_except(array(2, 1, 2), array(1)), ',')", "2"),
+        ("arrays_overlap(array(1, NULL), array(2))", None),
+        ("arrays_overlap(array(1, NULL), array(1))", True),
+        ("arrays_overlap(array(1, NULL), array())", False),
+    ],
+)
+def test_a_value_is_the_one_of_spark(expression: str, expected: Any) -> None:
+    assert values(expression) == [expected]
+
+
+@pytest.mark.parametrize("expression", ["array_append(array(1), true)", "array_union(array(1), array(true))"])
+def test_elements_of_two_types_are_refused(expression: str) -> None:
+    with pytest.raises(QueryError, match="mixes BIGINT and BOOLEAN"):
+        values(f"size({expression})")
