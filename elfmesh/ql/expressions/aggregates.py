@@ -172,10 +172,8 @@ def _count_if(reduction: Reduction, node: Aggregate) -> Expr:
 def _sum(reduction: Reduction, node: Aggregate) -> Expr:
     number = _number(node, node.args[0])
     if node.distinct:
-        found = reduction.fold("sum", (number,), node.where, ())
-    else:
-        found = reduction.state("sum", _filtered(node, number))
-    return Call("within 64 bits", (found,), at=node.at) if node.kind == "try_sum" else found
+        return reduction.fold("sum", (number,), node.where, ())
+    return reduction.state("sum", _filtered(node, number))
 
 
 @_aggregate("avg mean try_avg", distinct=True)

@@ -22,7 +22,7 @@ from elfmesh.ql.expressions.registry import (
 from elfmesh.ql.functions.calendar_functions import add_months, civil
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import from_numpy, int_values, null_mask
-from elfmesh.ql.values.types import BIGINT, DURATION, TIMESTAMP
+from elfmesh.ql.values.types import BIGINT, DATE, DURATION, TIMESTAMP
 
 Ints = npt.NDArray[np.int64]
 
@@ -141,11 +141,14 @@ def _towards_zero(number: Ints, by: int) -> Ints:
 
 
 def _months_between(start: pa.Array, end: pa.Array) -> Ints:
-    """Return whole months, as java.time: a month is full at the same day and time of day."""
-    (y1, m1, d1), (y2, m2, d2) = civil(start), civil(end)
-    first = ((y1 * 12 + m1) * 32 + d1) * DAY_US + int_values(start.fill_null(0)) % DAY_US
-    last = ((y2 * 12 + m2) * 32 + d2) * DAY_US + int_values(end.fill_null(0)) % DAY_US
-    return _towards_zero(last - first, 32 * DAY_US)
+    """Return whole months, as java.time: an end whose time of day is short of the start's is a day closer."""
+    null = null_mask(start) | null_mask(end)
+    first, last = (np.where(null, 0, int_values(each)) for each in (start, end))
+    days, clock = last // DAY_US - first // DAY_US, last % DAY_US - first % DAY_US
+    nearer = np.where((days > 0) & (clock < 0), -1, np.where((days < 0) & (clock > 0), 1, 0))
+    dates = (from_numpy(each, null, DATE) for each in (first // DAY_US, last // DAY_US + nearer))
+    (y1, m1, d1), (y2, m2, d2) = map(civil, dates)
+    return _towards_zero(((y2 - y1) * 12 + m2 - m1) * 32 + d2 - d1, 32)
 
 
 # -- bins

@@ -68,13 +68,6 @@ def _sum_input(context: CompileContext, call: Call, args: list[Operand]) -> Oper
     return operand if operand.type == BIGINT or is_decimal(operand.type) else convert(operand, DOUBLE)
 
 
-@_operator("within 64 bits")
-def _within(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    """Return a sum of integers; null in place of one that 64 bits do not hold."""
-    whole = is_decimal(args[0].type) and not args[0].type.scale
-    return lift_arrays(BIGINT, decimals.to_bigint, args[0]) if whole else args[0]
-
-
 @_operator("bits input")
 def _bits_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[0].type not in (BIGINT, VOID):

@@ -45,6 +45,8 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         ("datediff(MONTH, DATE '2024-02-15', DATE '2024-01-16')", 0),
         ("timestampdiff(YEAR, DATE '2024-02-29', DATE '2025-02-28')", 0),
         ("timestampdiff(HOUR, TIMESTAMP '2024-01-01 01:00:00', TIMESTAMP '2024-01-01 00:00:01')", 0),
+        ("datediff(MONTH, DATE '2024-01-31', TIMESTAMP '2020-02-29 12:00:00')", -46),
+        ("datediff(MONTH, TIMESTAMP '2020-02-29 12:00:00', DATE '2024-01-31')", 47),
         ("date_diff(WEEK, DATE '2024-01-29', DATE '2024-01-01')", -4),
         ("date_add(DATE '2024-01-31', 1)", at(2024, 2, 1).date()),
         (f"date_bin(INTERVAL '10' MINUTE, {T})", at(2024, 1, 31, 23, 50)),
