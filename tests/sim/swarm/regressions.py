@@ -149,10 +149,14 @@ REGRESSIONS: dict[str, str] = {
     " judge did not know that the next interval that it would have sealed was to count them",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "away-by-a-cut-and-a-pause": "an agent is cut off 8 s before it is paused for 289 s, and killed: it is"
+    " not expected afterwards. Whether its judge, which does not add the cut, or its master is wrong is"
+    " not known yet (seed 318)",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (318,)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
