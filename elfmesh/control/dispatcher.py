@@ -25,6 +25,7 @@ from elfmesh.control.member.member import Member
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.member.part_handler import PartHandler
 from elfmesh.control.member.roots import Roots
+from elfmesh.control.paths.sites import Sites
 from elfmesh.control.programs.beside import Programs
 from elfmesh.control.protocol import messages as ctl
 from elfmesh.control.protocol import messages_parts as parts
@@ -57,12 +58,13 @@ class Dispatcher:
         request_handler: RequestHandler,
         drain: Drain,
         programs: Programs,
+        voting: Sites,
     ) -> None:
         self._context, self._member_host, self._roots = context, member_host, roots
         self._rendezvous, self._requests, self._leadership = rendezvous, requests, leadership
         self._request_handler, self._drain, self._masters = request_handler, drain, leadership.masters
         self._leading = Leading(context, member_host.admission.preflight)
-        self._parts = PartHandler(context, self._masters, member_host.site_parts)
+        self._parts = PartHandler(context, self._masters, member_host.site_parts, voting)
         self._fencing = Fencing(context, leadership)
         self._handlers: Handlers = {
             **programs.handlers(),

@@ -24,6 +24,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.dispatcher import Dispatcher
 from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.election.voting_sites import VotingSites
 from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.member import member_host
@@ -123,17 +124,10 @@ class Control:
         self.drain = Drain(self.context, self.leadership)
         self.requests.voting = self.voting = partial(voting, self.context, self.leadership)
         self.member_host.departed, self.member_host.votes_on = self.drain.over, self.drain.jobs
-        self.dispatcher = Dispatcher(
-            self.context,
-            self.member_host,
-            self.roots,
-            self.rendezvous,
-            self.requests,
-            self.leadership,
-            self.request_handler,
-            self.drain,
-            self.programs,
-        )
+        self.sites = VotingSites(self.context, self.leadership, self.member_host.site_parts)
+        parts = self.context, self.member_host, self.roots, self.rendezvous, self.requests, self.leadership
+        others = self.request_handler, self.drain, self.programs, self.sites
+        self.dispatcher = Dispatcher(*parts, *others)
         self._joined = False
         self._early: dict[int, ClientRequest] = {}
         self._local: LocalStreams | None = None
@@ -272,6 +266,8 @@ class Control:
             case Finalised() | EarlyMerged():
                 if event.job in masters and masters[event.job].term.epoch == event.epoch:
                     masters[event.job].term.made(event)
+                elif isinstance(event, Finalised):
+                    self.sites.finalised(event)
             case Recomputed():
                 for member in self.member_host.members.values():
                     if member.rechecks.recomputed(event):

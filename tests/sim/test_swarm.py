@@ -13,7 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.closing.test_commit import (
+    test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval as roster_waits,
+)
+from tests.control.closing.test_interval_closer import (
+    test_an_incomplete_interval_ends_the_grant_before_it_is_decided as grant_ends,
+)
+from tests.control.jobs.test_register_value import (
+    test_a_change_ends_a_grant_and_a_joint_value_gets_none as joint_without,
+)
 from tests.control.master import test_term_state as term_state
+from tests.control.master.grants.test_permission import (
+    test_only_texts_whose_records_follow_from_the_contributions_are_voted_on as texts_that_vote,
+)
 from tests.control.master.test_lost_rosters import (
     test_what_a_member_contributed_under_a_number_that_was_lost_is_counted_once as number_lost,
 )
@@ -37,6 +49,12 @@ from tests.control.member.test_member import (
 from tests.control.paths.test_inheritance import (
     test_a_part_with_numbers_of_another_roster_does_not_count as other_numbers,
 )
+from tests.control.paths.test_site_records import (
+    test_a_site_does_not_vote_on_an_interval_with_a_revision as abstains,
+)
+from tests.control.paths.test_site_records import (
+    test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
+)
 from tests.control.paths.test_sites import closes_at_once, read_near
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
@@ -49,6 +67,9 @@ from tests.control.register.test_lost_votes import (
 )
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
+)
+from tests.control.register.test_votes import (
+    test_the_next_value_has_a_single_vote_too_because_a_majority_may_have_voted_so as folds,
 )
 from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
@@ -158,6 +179,13 @@ NOTICED_BY = {
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
     "part-requests": closes_at_once,
+    "votes-are-folded": folds,
+    "no-grant-while-joint": joint_without,
+    "texts-that-may-vote": texts_that_vote,
+    "site-waits-for-all": waits_for_all,
+    "site-abstains": abstains,
+    "grant-ends-first": grant_ends,
+    "roster-waits-for-votes": roster_waits,
     "inherits-known-numbers": other_numbers,
     "readable-when-chosen": read_near,
     "sealed-ahead-is-not-due": every_window,

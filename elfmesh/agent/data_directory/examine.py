@@ -26,7 +26,7 @@ from elfmesh.agent.data_directory.repair import (
     begin_journal,
     without_lines,
 )
-from elfmesh.control.register.acceptor import vouched_by
+from elfmesh.control.register.stored_vote import vouched_by
 from elfmesh.errors import ConfigError, DataError, StorageError
 from elfmesh.ingest.inputs.positions import FILE_NAME as POSITIONS
 from elfmesh.ingest.inputs.positions import check_journal, damaged_lines

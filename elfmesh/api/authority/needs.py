@@ -94,8 +94,8 @@ _CONTROL = (
     " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder"
     " PartRequest SitePart Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
-    " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Chosen Conflict Outdated Resign"
-    " Resigned Departed Delta Chained Prefix Shipping ContributionRequest"
+    " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Chosen CumulativeVote"
+    " Conflict Outdated Resign Resigned Departed Delta Chained Prefix Shipping ContributionRequest"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 

@@ -26,6 +26,9 @@ from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
 
+EVERY = -1
+"""All members, as a bit set."""
+
 
 class Collection:
     """Collection of one job in one term.
@@ -91,7 +94,7 @@ class Collection:
             else:
                 self._term.context.stats["control.overlaps"] += 1
                 self.revising.repair(conflict, conflict + 1, partition)
-        self._passed(segment.stop, mask)
+        self.passed(segment.stop, mask)
 
     def inherited(self, partition: int, site: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """Add what a site holds of the roster epoch before.
@@ -103,13 +106,13 @@ class Collection:
         for conflict in tree.add(replace(segment, attempt=-1 - site), payloads):
             if tree.is_revised(conflict):
                 self.revising.wants(partition, conflict)
-        self._passed(segment.stop, bits_of(segment.coverage))
+        self.passed(segment.stop, bits_of(segment.coverage))
 
     def recovered(self, copy: Keep, payload: bytes) -> None:
         """Add a copy of a dead member's contributions; the member stays dead."""
         stop = self.recovery.take(copy, payload, self._next, self.trees)
         if stop is not None:
-            self._passed(stop, 1 << copy.number)
+            self.passed(stop, 1 << copy.number)
 
     def on_prefix(self, message: Prefix, payload: bytes) -> None:
         """Add what a standby holds of a member."""
@@ -119,7 +122,7 @@ class Collection:
 
     def reported(self, number: int, frontier: int) -> None:
         self.frontiers.note(number, frontier)
-        self._passed(frontier, 1 << number)
+        self.passed(frontier, 1 << number)
 
     def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
         """Record contributions that cannot be merged: their agents are missing, the record has the reason."""
@@ -138,7 +141,8 @@ class Collection:
         self.failed.drop_below(interval)
         self._term.prefixes.drop_below(interval)
 
-    def _passed(self, stop: int, members: int) -> None:
+    def passed(self, stop: int, members: int = EVERY) -> None:
+        """Handle that these members (bit set) have sealed all intervals below `stop`."""
         if self._makes_due(members):
             self.seen.passed(stop, self._term.context.now)
         self._term.leader.close_ready()

@@ -52,12 +52,19 @@ from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import IntervalSource
 from elfmesh.control.closing.ports import Closing, Phase, decided_as
 from elfmesh.control.closing.record_maker import without_prefixes
-from elfmesh.control.jobs.records import counts_dict
+from elfmesh.control.jobs.records import ResultRecord, counts_dict
 from elfmesh.control.protocol.events import Finalise, Finalised
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 
 IN_FLIGHT_MAX = 8
 """Maximum number of intervals that are being finalised (D-6)."""
+
+
+@safeguard("grant-ends-first")
+def needs_master(decision: Decision) -> bool:
+    """Return whether votes cannot close the intervals of a decision, because they are not complete."""
+    return decision.missing != 0 or decision.state != "FINAL"
 
 
 class Closer:
@@ -158,6 +165,20 @@ class Closer:
             self._term.early.drop_below(done.record.index + 1)
         self.advance()
 
+    def adopt(self, record: ResultRecord) -> None:
+        """Handle that votes have closed the next interval with this record, before its record is here."""
+        index, lacking = record.index, self._term.lacking
+        if self._closing and self._closing[0].record.index == index:
+            self._closing.popleft()
+        elif not self._closing and index >= self.next:
+            outside = bits_of(record.absent)
+            lacking.decided(self.next, index + 1, outside)
+            self.next = index + 1
+            self._source.decided(self.next)
+        self.tentative.drop_below(index + 1)
+        self._term.early.drop_below(index + 1)
+        self.advance()
+
     def advance(self) -> None:
         before = self.closed
         while self._is_open and len(self._closing) < IN_FLIGHT_MAX and self._decide():
@@ -171,6 +192,9 @@ class Closer:
             return False
         decision = self._source.decide(self.next, paused=self.paused)
         if decision is None:
+            return False
+        if needs_master(decision) and self._term.leader.is_granted:
+            self._term.leader.end_grant()
             return False
         stop = decision.stop - decision.has_record
         self._term.lacking.decided(self.next, stop, decision.outside)

@@ -121,8 +121,9 @@ class MemberIntervals:
     def wait(self, at: int, *, shows: bool) -> None:
         if shows and self._term.plan.on_straggler == "correct":
             order_tentative(self._term, self._collection, self._latest, self._maker, at)
-        if self._evictions.carry_out(self._collection.frontier, at):
-            self._term.leader.evicted()
+        leader = self._term.leader
+        if not leader.is_granted and self._evictions.carry_out(self._collection.frontier, at):
+            leader.evicted()
 
     def stop(self) -> None:
         self._latest.stop()

@@ -121,6 +121,15 @@ class Leader(Protocol):
 
     def evicted(self) -> None: ...
 
+    @property
+    def is_granted(self) -> bool:
+        """Whether votes may close intervals, so that only complete ones may be decided here."""
+        ...
+
+    def end_grant(self) -> None:
+        """End the grant, because an interval needs the master; then the master calls `Closer.advance`."""
+        ...
+
 
 NAMED = 3
 """Maximum number of missing agents in the text of a step; the record names all."""

@@ -43,7 +43,11 @@ def order_tentative(
         mask = covered_in_all(trees, index) & required
         prefixes = sum(each.records for each in maker.included(index, required, required & ~mask))
         inside = (mask, sum(rev for tree in trees for rev in tree.revs(index).values()), prefixes)
-        if rev := tentative.wants(index, inside):
+        rev = tentative.wants(index, inside)
+        if rev and term.leader.is_granted:  # otherwise votes could close it as its first revision
+            term.leader.end_grant()
+            return
+        if rev:
             run = Decision(index, index + 1, True, required, required & ~mask, "TENTATIVE")
             record, payloads = maker.make(run, rev)
             tentative.begin(record, inside)

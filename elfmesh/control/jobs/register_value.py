@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Group
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import FIRST, ResultRecord
@@ -30,8 +31,7 @@ from elfmesh.machine import Contact, Count, Id, Index
 from elfmesh.safeguards import safeguard
 
 GENERATION_BITS = 24
-"""Number of low bits of an epoch. A job that has lost a majority of its voters for good continues in the next
-generation of epochs."""
+"""Number of low bits of an epoch; a job without a majority of its voters goes on in the next generation."""
 
 Generation = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62 - GENERATION_BITS)]
 """The upper bits of an epoch."""
@@ -58,6 +58,7 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
         acceptors: voters of this value.
         former: the voters before them, while that change is not settled.
         deleted: whether the job is deleted.
+        grant: permission to close complete intervals by votes; None: only the master closes.
     """
 
     job: Id
@@ -74,6 +75,7 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
     acceptors: tuple[Contact, ...] = ()
     former: tuple[Contact, ...] = ()
     deleted: bool = False
+    grant: VotingGrant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ class RegisterCell:
         return (tuple(contact.id for contact in self.value.former), new)
 
     @property
+    def grant(self) -> VotingGrant | None:
+        return self.value.grant
+
+    @property
     def is_over(self) -> bool:
         return self.value.deleted
 
@@ -102,8 +108,7 @@ class RegisterCell:
     @property
     def contacts(self) -> tuple[Contact, ...]:
         """The voters, each once."""
-        both = {contact.id: contact for contact in (*self.value.former, *self.value.acceptors)}
-        return tuple(both.values())
+        return tuple({each.id: each for each in (*self.value.former, *self.value.acceptors)}.values())
 
 
 class ChangeRefused(RemoteError):
@@ -132,10 +137,7 @@ class Change(Protocol):
 
 
 def generation(epoch: int) -> int:
-    """Return how often a job has got other voters without a majority of the old ones.
-
-    This happens when it is recovered (`recovery.py`), or created again after its end (`first_acceptors.py`).
-    """
+    """Return how often a job has got other voters without a majority of the old ones (`recovery.py`)."""
     return epoch >> GENERATION_BITS
 
 
@@ -284,12 +286,12 @@ class TakeOver:
         epoch = max(old.epoch, self.floor) + 1
         if generation(epoch) != generation(old.epoch):
             raise ChangeRefused("the job has gone on with other voters", found)
-        return RegisterCell(replace(old, master=self.master, epoch=epoch), found.tail)
+        return RegisterCell(replace(old, master=self.master, epoch=epoch, grant=None), found.tail)
 
 
 @dataclass(frozen=True, slots=True)
 class Close(_InTerm):
-    """Closes the intervals below `closed`; the records of `tail` follow the one of `before`."""
+    """Closes the intervals below `closed`; `tail` follows the record `before`. `grant`: of the new value."""
 
     incarnation: str
     epoch: int
@@ -298,6 +300,11 @@ class Close(_InTerm):
     before: int | None
     latest: int | None
     tail: bytes = b""
+    grant: VotingGrant | None = None
+
+    @safeguard("no-grant-while-joint")
+    def _grant(self, old: RegisterValue) -> VotingGrant | None:
+        return None if old.former else self.grant
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         """Refuse another epoch, and a `before` that is not the last record."""
@@ -306,16 +313,15 @@ class Close(_InTerm):
         if old.epoch != self.epoch:
             raise ChangeRefused("another epoch", found)
         roster, closed = max(old.roster, self.roster), max(old.closed, self.closed)
-        if not self.tail:
-            return RegisterCell(replace(old, roster=roster, closed=closed), found.tail)
+        value = replace(old, roster=roster, closed=closed, grant=self._grant(old))
         watermark = digest(self.tail)
-        if (old.latest, old.before, old.digest) == (self.latest, self.before, watermark):
-            return found
+        is_made = (old.latest, old.before, old.digest) == (self.latest, self.before, watermark)
+        is_made |= self.grant is not None and old.grant == self.grant  # and votes have closed more
+        if not self.tail or is_made:
+            return RegisterCell(value, found.tail)
         if old.latest != self.before:
             raise ChangeRefused("another interval was closed last", found)
-        value = replace(
-            old, roster=roster, closed=closed, before=self.before, latest=self.latest, digest=watermark
-        )
+        value = replace(value, before=self.before, latest=self.latest, digest=watermark)
         return RegisterCell(value, self.tail)
 
 
@@ -338,7 +344,7 @@ class Advance(_InTerm):
         if old.epoch != self.epoch:
             raise ChangeRefused("another epoch", found)
         roster, epoch = max(old.roster, self.roster), old.epoch + 1
-        value = replace(old, epoch=epoch, roster=roster, version=self.version, plan=self.plan)
+        value = replace(old, epoch=epoch, roster=roster, version=self.version, plan=self.plan, grant=None)
         return RegisterCell(value, found.tail)
 
 
@@ -355,7 +361,7 @@ class Delete(_InTerm):
         old = live(found, self.incarnation)
         if old.epoch != self.epoch:
             raise ChangeRefused("another epoch", found)
-        return RegisterCell(replace(old, deleted=True, before=old.latest, digest=b""))
+        return RegisterCell(replace(old, deleted=True, before=old.latest, digest=b"", grant=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +383,7 @@ class Exchange(_InTerm):
         acceptors = (*kept, *come)
         if old.former or not acceptors or acceptors == old.acceptors:
             raise ChangeRefused("the acceptors are these already, or are changing", found)
-        return RegisterCell(replace(old, acceptors=acceptors, former=old.acceptors), found.tail)
+        return RegisterCell(replace(old, acceptors=acceptors, former=old.acceptors, grant=None), found.tail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,4 +397,4 @@ class Settle(_InTerm):
         """Settle a joint value that is chosen; otherwise propose it unchanged, so that it is chosen."""
         old = live(found, self.incarnation)
         assert found is not None
-        return RegisterCell(replace(old, former=()), found.tail) if certain else found
+        return RegisterCell(replace(old, former=(), grant=None), found.tail) if certain else found

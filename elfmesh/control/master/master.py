@@ -26,6 +26,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import JobPlan, read_plan
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
@@ -33,6 +34,7 @@ from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.outcome import Won
+from elfmesh.control.register.registers import Registers
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.machine import Contact
@@ -50,6 +52,11 @@ class Led(Protocol):
     @property
     def terms_query(self) -> TermsQuery:
         """Asks other agents which terms of a job they hold."""
+        ...
+
+    @property
+    def registers(self) -> Registers:
+        """The registers in which this agent votes."""
         ...
 
     def ended(self, master: Master) -> None:
@@ -98,6 +105,9 @@ class Master:
         won = Won(terms, cell, self.proposer)
         self.term = MasterTerm(self, read_plan(terms.manifest.text), won)
         self.term.go_on_from(before, wanted, prepared_at)
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        return self._leadership.registers.votes.cast(self.job, record, rows)
 
     def ended(self) -> None:
         self._leadership.ended(self)

@@ -25,6 +25,7 @@ from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
@@ -33,6 +34,7 @@ from elfmesh.control.master.bounded import BoundedJob
 from elfmesh.control.master.deletion import Deletion, Ended
 from elfmesh.control.master.early import EarlyRows
 from elfmesh.control.master.founding import Founding
+from elfmesh.control.master.grants import Grants
 from elfmesh.control.master.members import JobMembers
 from elfmesh.control.master.ordering import OrderedPosts
 from elfmesh.control.master.ports import Lasting
@@ -110,6 +112,7 @@ class MasterTerm:
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self, master.swap)
         self.layouts = Layouts(self, self._term_state, plan, self._is_away)
+        self.grants = Grants(self)
         self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates)
         self.trees = JobTrees(self, closing.lacking)
 
@@ -218,8 +221,11 @@ class MasterTerm:
         if not self._alive:
             return
         self.founding.announce()
-        if self._term_state.promised is None and (self.layouts.upkeep() | self.standby_plans.upkeep()):
-            self.changed()
+        if self._term_state.promised is None:
+            if self.committer.is_granted and self.layouts.is_stale:
+                self.committer.end_grant()
+            elif not self.committer.is_granted and self.layouts.upkeep() | self.standby_plans.upkeep():
+                self.changed()
         self.trees.claim()
         self.replicas.upkeep(restless=self.electorate.restless)
         self.activation.repeat()
@@ -243,12 +249,23 @@ class MasterTerm:
             self.trees.claim()
 
     def pause(self, paused: bool) -> None:
-        """Let the members stop reading, or read on."""
+        """Let the members stop reading, or read on. No grant is in force."""
         if paused != self.paused:
             self._term_state.pause(paused)
             self.book.version += 1
             self.changed()
             self.closer.pause(paused)
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        """Vote on a record as one of the sites."""
+        return self._master.vote(record, rows)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the founding is over, and no other version or master is on its way."""
+        closer, surveyed = self.closer, self.founding.surveyed
+        waits = closer.frozen or closer.founding or closer.behind or not surveyed
+        return self._term_state.promised is None and not waits
 
     def _is_away(self, agent: bytes) -> bool:
         entry, dead = self.book.of(agent), self.collection.straggler_policy.dead
@@ -302,6 +319,9 @@ class MasterTerm:
             retire: the job continues with another numbering, and this agent keeps the results for readers of
                 the old one.
         """
+        if self.committer.is_granted and not self.stopping:  # votes may still close intervals
+            self.committer.without_grant(lambda: self.end(then, retire=retire))
+            return
         if not self.stopping:
             self.closer.stop()
             self.committer.stop()

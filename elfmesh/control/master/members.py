@@ -108,6 +108,10 @@ class JobMembers:
         if self._term.is_open and self._lacks_frontier():
             self._context.after(FRONTIER_AGAIN_S, self._admit)
             return
+        self._term.committer.without_grant(self._number)
+
+    def _number(self) -> None:
+        """Give numbers; no grant is in force, because votes would close intervals without the new members."""
         begun = {agent: message.start for agent, message in self._enrolling.items()}
         participants = tuple(message.participant for message in self._enrolling.values())
         self._enrolling.clear()
@@ -121,6 +125,10 @@ class JobMembers:
 
     def on_leaving(self, message: Leaving) -> None:
         """A member leaves: it is expected up to an interval that no member has sealed yet."""
+        if self._term.is_open:
+            self._term.committer.without_grant(lambda: self._leaves(message))
+
+    def _leaves(self, message: Leaving) -> None:
         leaver = message.member
         if not self._term.is_open:
             return

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
@@ -89,6 +90,10 @@ class Lasting(Protocol):
 
     def ask_near(self, near: tuple[Contact, ...], then: Callable[[dict[bytes, Terms]], None]) -> None:
         """Ask these agents which terms of the job they hold; `then` gets the answers by id."""
+        ...
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        """Vote on a record as a voter of the register; return whether this agent has."""
         ...
 
     def ended(self) -> None:

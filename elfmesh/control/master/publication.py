@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.plan import JobPlan
@@ -19,6 +21,7 @@ from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
 from elfmesh.control.jobs.register_value import ChangeRefused
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.bounded import BoundedJob
+from elfmesh.control.master.grants import Grants
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.master.quiesce import Quiesce
 from elfmesh.control.master.result_service import ResultService
@@ -38,6 +41,7 @@ class PublishingTerm(TermView, Protocol):
     manifest: Manifest
     plan: JobPlan
     copy: LogCopy
+    collection: Collection
     tally: Tally
     closer: Closer
     committer: Committer
@@ -48,6 +52,9 @@ class PublishingTerm(TermView, Protocol):
     verifier: Verifier
     bounded: BoundedJob
     proposer: Proposer
+    grants: Grants
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool: ...
 
     def leads(self) -> bool: ...
 
@@ -65,6 +72,7 @@ class Publication:
 
     def __init__(self, term: PublishingTerm) -> None:
         self._term = term
+        self._ends_grant = False
 
     @property
     def terms(self) -> Terms:
@@ -133,6 +141,19 @@ class Publication:
     def evicted(self) -> None:
         self._term.changed()
 
+    @property
+    def is_granted(self) -> bool:
+        return self._term.committer.is_granted
+
+    def end_grant(self) -> None:
+        if not self._ends_grant:
+            self._ends_grant = True
+            self._term.committer.without_grant(self._without_grant)
+
+    def _without_grant(self) -> None:
+        self._ends_grant = False
+        self.close_ready()
+
     # -- what the committer reports --------------------------------------------------------------------
 
     def published(self, record: ResultRecord, rows: bytes) -> None:
@@ -160,6 +181,19 @@ class Publication:
         if layout is not None and ballot is not None:
             for site in layout.sites[1:]:
                 term.context.send(site, Chosen(term.manifest.job_id, ballot))
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        """Vote on a record of the master, if it is the one that every site makes."""
+        complete = record.state == "FINAL" and record.completeness == 1.0 and record.clean
+        alike = record.rev == 1 and not record.revs and not record.reason and not record.partly
+        return complete and alike and self._term.vote(record, rows)
+
+    def adopted(self, record: ResultRecord) -> None:
+        self._term.closer.adopt(record)
+        self._term.collection.passed(record.index + 1)  # a new member begins above it
+
+    def grant(self, record: ResultRecord, rows: bytes, closed: int) -> VotingGrant | None:
+        return self._term.grants.grant(record, rows, closed)
 
     def deposed(self, refused: ChangeRefused) -> None:
         self._term.deposed(refused)

@@ -31,6 +31,7 @@ from elfmesh.control.answers import (
     respond,
 )
 from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.commit import Committer
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.manifest import Manifest
@@ -75,6 +76,7 @@ class ChangingTerm(TermView, Protocol):
 
     closer: Closer
     collection: Collection
+    committer: Committer
     quiesce: Quiesce
     tally: Tally
 
@@ -152,7 +154,12 @@ class Rollouts:
         self._away = frozenset(each.member for each in answers if not each.takes_part)
         self._prepared_at = self._context.now
         self._alarm.set(DRAIN_S)
-        self._master.quiesce.freeze(self._drained)
+        self._master.committer.without_grant(lambda: self._freeze(wanted))
+
+    def _freeze(self, wanted: WantedVersion) -> None:
+        """Close nothing more, unless the change was given up while a grant ended."""
+        if self._wanted is wanted:
+            self._master.quiesce.freeze(self._drained)
 
     def label_errors(self, manifest: Manifest) -> list[str]:
         """Return why a version that names another label than the one before cannot be applied."""

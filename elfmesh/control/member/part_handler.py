@@ -11,6 +11,7 @@ from elfmesh.contribution import split
 from elfmesh.control.context import Context
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.site_parts import SiteParts
+from elfmesh.control.paths.sites import Sites
 from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, PartRequest, SitePart
 from elfmesh.machine import Contact
@@ -22,10 +23,13 @@ class PartHandler:
     Args:
         masters: of the jobs that this agent leads.
         sites: what this agent holds for other masters.
+        voting: the jobs on whose intervals this agent votes.
     """
 
-    def __init__(self, context: Context, masters: Mapping[bytes, Master], sites: SiteParts) -> None:
-        self._context, self._masters, self._sites = context, masters, sites
+    def __init__(
+        self, context: Context, masters: Mapping[bytes, Master], sites: SiteParts, voting: Sites
+    ) -> None:
+        self._context, self._masters, self._sites, self._voting = context, masters, sites, voting
 
     def handlers(self) -> Handlers:
         return {
@@ -45,6 +49,8 @@ class PartHandler:
             taken = False
         elif master is None:
             taken = self._sites.take(message, payload)
+            if taken:
+                self._voting.collected(message, payload)
         else:
             if message.segment.epoch < master.term.roster_epoch:
                 self._sites.take(message, payload)

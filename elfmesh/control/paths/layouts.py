@@ -50,6 +50,15 @@ class Layouts:
     def layout(self) -> PathLayout | None:
         return self._state.layout
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether an agent of the layout is away, or a site does not vote."""
+        layout = self._state.layout
+        named = () if layout is None else (*(each.contact for each in layout.gateways), *layout.sites[1:])
+        voters = {each.id for each in self._term.terms.acceptors}
+        sites = set() if layout is None else {each.id for each in layout.sites}
+        return sites != voters or any(self._is_away(each.id) for each in named)
+
     def follow_roster(self) -> None:
         """Plan for the members as they are now."""
         if not self._plan.paths:

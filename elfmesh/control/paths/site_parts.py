@@ -92,6 +92,11 @@ class SiteParts:
         for (partition, segment), part in held.parts.items():
             self._answer(request, partition, segment, part)
 
+    def of(self, job: bytes) -> list[tuple[int, Segment, bytes]]:
+        """Return the parts of a job: partition, segment and payload."""
+        held = self._jobs.get(job)
+        return [] if held is None else [(*key, payload) for key, payload in held.parts.items()]
+
     def released(self, job: bytes, closed: int) -> None:
         """Everything below `closed` is closed."""
         if (held := self._jobs.get(job)) is not None:

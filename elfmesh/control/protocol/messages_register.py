@@ -53,6 +53,8 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
         votes: number of all votes of the acceptor; 0: it does not count them.
         floor: without a value, the highest ballot of a vote that the acceptor may have forgotten, because its
             job had ended (`ended.py`).
+        voted_bytes: length of the last part of the payload: the records on which the acceptor has voted under
+            the ballot `accepted`.
     """
 
     job: Id
@@ -63,6 +65,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
     latest: Index | None
     votes: Count = 0
     floor: Ballot = NONE
+    voted_bytes: Count = 0
 
 
 class Accept(Caused, frozen=True, tag="ctl.accept"):
@@ -110,6 +113,28 @@ class Chosen(Message, frozen=True, tag="ctl.chosen"):
 
     job: Id
     ballot: Ballot
+
+
+class CumulativeVote(Caused, frozen=True, tag="ctl.vote"):
+    """Acceptor to the other ones: it holds these records, all complete under the grant of a ballot.
+
+    Attributes:
+        job: job of the register.
+        incarnation: numbering of the records.
+        ballot: ballot of the value with the grant.
+        links: the chained digest of each record.
+        begin: position of the first record in the payload; the receiver has voted on those before.
+        votes: see `Promised`.
+    """
+
+    since: ClassVar[int] = 3
+
+    job: Id
+    incarnation: str
+    ballot: Ballot
+    links: tuple[bytes, ...]
+    begin: Count = 0
+    votes: Count = 0
 
 
 class Outdated(Message, frozen=True, tag="ctl.outdated"):
@@ -176,6 +201,6 @@ class Departed(Message, frozen=True, tag="ctl.departed"):
 
 
 REGISTER_MESSAGES: tuple[type[Message], ...] = (
-    *(Prepare, Promised, Accept, Accepted, Chosen, Conflict, Outdated),
+    *(Prepare, Promised, Accept, Accepted, Chosen, CumulativeVote, Conflict, Outdated),
     *(Resign, Resigned, Departed),
 )

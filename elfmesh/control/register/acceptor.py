@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import msgspec
-
 from elfmesh.control.consensus.rules import NONE, Ballot, Vote
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import FIRST
@@ -43,16 +41,18 @@ from elfmesh.control.protocol.messages_register import (
     Prepare,
     Promised,
 )
+from elfmesh.control.register import grant
 from elfmesh.control.register.custody import Custody
 from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
+from elfmesh.control.register.stored_vote import decode_vote, encode_vote
+from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
-from elfmesh.wire import UNREADABLE
 
 VOTES_MAX = 20_000
 """Maximum number of registers with a vote of this agent; it refuses votes in further ones."""
@@ -67,28 +67,6 @@ DIRECTORY = "the data directory"
 
 BULK_BYTES = 64 << 10
 BULK_LANE = 2
-
-
-class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    promised: Ballot
-    ballot: Ballot
-    value: RegisterValue | None
-    tail: bytes
-
-
-_UNPACK = msgspec.msgpack.Decoder(_Stored)
-_PACK = msgspec.msgpack.Encoder()
-
-
-def vouched_by(data: bytes) -> tuple[str, int] | None:
-    """Return the incarnation and the last record that a log must have, by a stored vote; None: no record."""
-    try:
-        value = _UNPACK.decode(data).value
-    except UNREADABLE:
-        return None
-    if value is None or value.deleted or value.before is None:
-        return None
-    return value.incarnation, value.before
 
 
 def lane(payload: bytes) -> int:
@@ -106,6 +84,7 @@ class Acceptors:
     def __init__(self, context: Context, custody: Custody) -> None:
         self._context, self._custody = context, custody
         self._votes: OrderedDict[bytes, Vote[RegisterCell]] = OrderedDict()
+        self._chains: dict[bytes, VotedChain] = {}
         self._behind: dict[bytes, tuple[Contact, Accept, bytes]] = {}
         self.lost = LostVotes()
         self.ended = EndedJobs()
@@ -117,6 +96,15 @@ class Acceptors:
 
     def vote(self, job: bytes) -> Vote[RegisterCell]:
         return self._votes.get(job) or Vote(self.ended.floor.ballot)
+
+    def chain(self, job: bytes) -> VotedChain:
+        """Return the records on which this acceptor has voted under the ballot that it has accepted."""
+        return self._chains.get(job, VotedChain())
+
+    def vote_on(self, job: bytes, chain: VotedChain) -> None:
+        """Vote on more records under the accepted ballot; the vote is durable before later effects (G2)."""
+        self._chains[job] = chain
+        self._persist(job, self._votes[job])
 
     def voting(self, agent: bytes) -> list[bytes]:
         return [
@@ -139,12 +127,9 @@ class Acceptors:
         Raises:
             ProtocolError: the vote cannot be read; without it the agent could break a promise.
         """
-        try:
-            stored = _UNPACK.decode(data)
-        except msgspec.MsgspecError as error:
-            raise ProtocolError(f"the vote on job {job.hex()} cannot be read: {error}") from None
-        cell = None if stored.value is None else RegisterCell(stored.value, stored.tail)
-        self._votes[job] = Vote(stored.promised, stored.ballot, cell)
+        vote, chain = decode_vote(job, data)
+        self._votes[job], self._chains[job] = vote, chain
+        cell = vote.value
         self.ended.voted(job, over=cell is not None and cell.is_over)
 
     def counted(self, data: bytes) -> None:
@@ -181,6 +166,7 @@ class Acceptors:
             self._context.emit(Persist("vote", job, b""))
             self.lost.refuses(job, self._context.now)
         self._votes.clear()
+        self._chains.clear()
         self.ended.clear()
         self._context.emit(Persist(LOST, b"", encode_loss(loss)))
 
@@ -208,8 +194,9 @@ class Acceptors:
         terms, copy = self._custody.held(message.job)
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         latest = None if copy is None else copy.latest
-        answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
-        self._context.send(sender, answer, tail, lane=lane(tail))
+        voted = self.chain(message.job).page()
+        about = (message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
+        self._context.send(sender, Promised(*about, len(voted)), tail + voted, lane=lane(tail + voted))
 
     def on_accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
         cell = RegisterCell(message.value, tail)
@@ -224,7 +211,7 @@ class Acceptors:
         if self._is_excluded(sender, message):
             return
         before = self.vote(message.job)
-        vote = before.accept(message.ballot, cell)
+        vote = grant.accept(before, message.ballot, cell)
         if vote is None or not self._has_room(message.job):
             self._refuse(sender, message.job, message.ballot)
             return
@@ -282,6 +269,14 @@ class Acceptors:
             self._refuse(sender, job, message.ballot, behind=returns)
             return True
         return False
+
+    def settle(self, job: bytes) -> LogCopy | None:
+        """Append the tail of a chosen value to the log; return the log if it reaches the end of the tail."""
+        cell, copy = self.vote(job).value, self._custody.held(job)[1]
+        if cell is None or copy is None or copy.incarnation != cell.value.incarnation:
+            return None
+        self._settle(cell)
+        return copy if copy.reaches(cell.value.latest) else None
 
     def _settle(self, cell: RegisterCell) -> None:
         _, copy = self._custody.held(cell.value.job)
@@ -352,6 +347,7 @@ class Acceptors:
     def _forget_ended(self) -> None:
         while len(self.ended) > ENDED_MAX and (job := self.ended.oldest) is not None:
             vote = self._votes.pop(job)
+            self._chains.pop(job, None)
             epoch = 0 if vote.value is None else vote.value.value.epoch
             self._context.emit(Persist(ENDED, b"", self.ended.forget(job, vote.promised, epoch)))
             self._context.emit(Persist("vote", job, b""))
@@ -359,15 +355,18 @@ class Acceptors:
     def _store(self, job: bytes, before: Vote[RegisterCell], vote: Vote[RegisterCell]) -> None:
         if vote == before:
             return
+        if vote.ballot != self.vote(job).ballot:
+            self._chains.pop(job, None)
         self._votes[job] = vote
         self.lost.replaced(job)
-        value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
-        data = _PACK.encode(_Stored(vote.promised, vote.ballot, value, tail))
-        self.count += 1
-        self._context.emit(Persist("vote", job, data))
-        self._context.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
+        self._persist(job, vote)
         self.ended.voted(job, over=vote.value is not None and vote.value.is_over)
         self._forget_ended()
+
+    def _persist(self, job: bytes, vote: Vote[RegisterCell]) -> None:
+        self.count += 1
+        self._context.emit(Persist("vote", job, encode_vote(vote, self.chain(job))))
+        self._context.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
 
     def _refuse(self, sender: Contact, job: bytes, ballot: Ballot, *, behind: bool = False) -> None:
         lost_at = self.lost.boot if self._is_lost(job) and not behind else None

@@ -1,7 +1,7 @@
 """Rules of grants: when votes of the acceptors close intervals without the master.
 
-Owns the rules G1 to G7 of docs/adr/0049 and 0059 as pure functions. Sends, stores and times nothing. No
-machine of the agent calls them yet: the model in tests/control/register explores them.
+Owns the rules G1 to G7 of docs/adr/0049 and 0059 as pure functions. Sends, stores and times nothing. The
+machines of the agent call them, and the model in tests/control/register explores them.
 
 A *grant* in the register's value permits the acceptors to close complete intervals by votes. A vote is a
 *chain* of records, which it has up to its end. The rules only compare the links of chains, which may be
@@ -18,31 +18,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot, Governed, Group, Vote, is_quorum
-from elfmesh.machine import Count, Index
+from elfmesh.control.consensus.voting_grant import VotingGrant
 
 L = TypeVar("L")
-
-
-class VotingGrant(msgspec.Struct, frozen=True, array_like=True):
-    """Permission to close complete intervals by votes.
-
-    Attributes:
-        epoch: the epoch of the records that votes close.
-        roster_epoch: fence of the contributions in these records.
-        roster: version of the roster that decides which members an interval requires.
-        first: the first interval that votes may close.
-        excluded: numbers of the members that no site waits for.
-    """
-
-    epoch: Count
-    roster_epoch: Count
-    roster: Count
-    first: Index
-    excluded: tuple[Count, ...] = ()
 
 
 class Granting(Governed, Protocol):

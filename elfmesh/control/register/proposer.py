@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.register_value import (
@@ -30,9 +32,12 @@ from elfmesh.control.jobs.register_value import (
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.acceptor import lane
+from elfmesh.control.register.folding import found_with_votes
+from elfmesh.control.register.grant import may_follow_at_once
 from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.control.register.reports import AcceptorReport, newest_terms
 from elfmesh.control.register.vote_counts import VoterAnswer
+from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
@@ -103,6 +108,7 @@ class Proposer:
         self._rosters: dict[bytes, int] = {}
         self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
+        self._voted: dict[bytes, tuple[Ballot, VotedChain]] = {}
         self._refusal: ChangeRefused | None = None
         self._founds = acceptors == (context.me,)
         self._silent: dict[bytes, float] = {}  # by acceptor that has ever answered: time of an open request
@@ -168,8 +174,9 @@ class Proposer:
 
     def _next(self) -> None:
         won, self._won = self._won, None
-        if won is None or self._counter > won.ballot.following.counter:  # an acceptor has promised more
-            self._prepare()
+        follows = won is not None and won.proposal is not None and may_follow_at_once(won.proposal)
+        if won is None or not follows or self._counter > won.ballot.following.counter:
+            self._prepare()  # an acceptor has promised more, or may have voted
         else:
             self._round = won.following
             self._counter = max(self._counter, self._round.ballot.counter)
@@ -179,14 +186,17 @@ class Proposer:
         self._cancel()
         self._counter = max(self._counter, self._seen().counter) + 1
         self._tries = 0
+        self._voted.clear()
         self._round = Round(Ballot(self._counter, self._context.me.id, self._boot), self._guess)
         self._ask()
 
     def _propose(self, settled: Ballot | None = None) -> None:
         assert self._round is not None
-        wanted = self._wanted[0]
-        found = self._round.found
-        self._refusal = None
+        start = found_with_votes(self._round, self._voted)
+        if start is None:
+            return
+        wanted, found = self._wanted[0], start.cell
+        self._refusal, settled = None, settled or start.settled
         try:
             cell = wanted.change.apply(found, certain=self._round.certain)
         except ChangeRefused as refused:
@@ -195,6 +205,9 @@ class Proposer:
                 self._decide(refused)
                 return
             cell, self._refusal = found, refused  # proposed unchanged, so that the value found is chosen
+        if start.conflict:
+            self._context.stats["control.votes_differ"] += 1
+            cell = RegisterCell(replace(cell.value, grant=None), cell.tail)
         for contact in cell.contacts:
             self._contacts.setdefault(contact.id, contact)
         self._round = self._round.proposed(cell)
@@ -232,16 +245,8 @@ class Proposer:
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
         sources = self._sources(cell, agent) if agent in self._behind else ()
-        message = Accept(
-            self._job,
-            begun.ballot,
-            cell.value,
-            self._settled,
-            None if known else terms,
-            sources,
-            seen.boot,
-            seen.votes,
-        )
+        about = self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
+        message = Accept(*about, seen.boot, seen.votes)
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
     def _terms(self, cell: RegisterCell) -> Terms | None:
@@ -291,14 +296,17 @@ class Proposer:
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return
-        cell = None if message.value is None else RegisterCell(message.value, tail)
+        at = max(0, len(tail) - message.voted_bytes)
+        cell = None if message.value is None else RegisterCell(message.value, tail[:at])
         try:
             if cell is not None:
                 check_cell(self._job, cell)
+            voted = VotedChain.of_page(tail[at:])
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
             return
         self._contacts[sender.id] = sender
+        self._voted[sender.id] = message.accepted, voted
         self._silent[sender.id] = ANSWERED
         self.superseded.discard(sender.id)
         self.reports[sender.id] = AcceptorReport(sender, message.terms, message.latest)

@@ -19,6 +19,7 @@ from elfmesh.control.protocol.messages_register import (
     Accepted,
     Chosen,
     Conflict,
+    CumulativeVote,
     Outdated,
     Prepare,
     Promised,
@@ -27,6 +28,7 @@ from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.custody import Custody
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.vote_counts import VoteCounts
+from elfmesh.control.register.votes import Votes
 from elfmesh.machine import Contact
 
 ACCEPTORS = 3
@@ -58,6 +60,9 @@ class Registers:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
         self._context, self._leads, self.wanted = context, leads, acceptors
         self.acceptors = Acceptors(context, custody)
+        self.votes = Votes(context, self.acceptors)
+        self.accepted: Callable[[bytes], None] = lambda job: None
+        """Called when this agent may have accepted another value of a job's register."""
         self._boot = context.rng.getrandbits(BOOT_BITS)
         self._proposers: dict[bytes, Proposer] = {}
         self._counter = 0
@@ -103,6 +108,7 @@ class Registers:
             Promised: self.on_promised,
             Chosen: lambda sender, message, payload: acceptors.on_chosen(message),
             Accepted: self.on_accepted,
+            CumulativeVote: self.on_vote,
             Conflict: self.on_conflict,
         }
 
@@ -113,6 +119,7 @@ class Registers:
     def on_accept(self, sender: Contact, message: Accept, payload: bytes) -> None:
         self.acceptors.on_outdated(message)
         self.acceptors.on_accept(sender, message, payload)
+        self.accepted(message.job)
 
     def on_promised(self, sender: Contact, message: Promised, payload: bytes) -> None:
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
@@ -121,6 +128,10 @@ class Registers:
     def on_accepted(self, sender: Contact, message: Accepted, payload: bytes) -> None:
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
             proposer.on_accepted(sender, message)
+
+    def on_vote(self, sender: Contact, message: CumulativeVote, payload: bytes) -> None:
+        if not self._is_outdated(sender, message.votes):
+            self.votes.on_vote(sender, message, payload)
 
     def on_conflict(self, sender: Contact, message: Conflict, payload: bytes) -> None:
         if proposer := self._waiting(message.job):

@@ -44,12 +44,13 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         sites = [site(each, names.get(each.id) or context.name) for each in layout.sites or (context.me,)]
         found = PlannedLayout(layout.label, sites, groups)
     members = [entry.contact for entry in entries]
+    closing = [each for each in (term.grants.note(),) if each]
     return JobLayout(
         job=term.manifest.qualified,
         paths=plan.paths,
         across=plan.across,
         layout=found,
-        notes=notes(layout, members, plan.across, plan.paths) if plan.paths else [NO_PATHS],
+        notes=[*notes(layout, members, plan.across, plan.paths), *closing] if plan.paths else [NO_PATHS],
         standbys=UNSET if plan.standby_s is None else planned_standbys(master),
     )
 

@@ -151,6 +151,9 @@ class VersionHandler:
             self._context, ask, tag, master.term.terms, "incarnation", "pauses"
         ):
             return
+        master.term.committer.without_grant(lambda: self._pause(master, ask, paused))
+
+    def _pause(self, master: Master, ask: Ask, paused: bool) -> None:
         master.term.pause(paused)
         master.term.committer.confirm(
             lambda: master.term.activation.applied(

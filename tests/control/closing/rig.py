@@ -107,6 +107,11 @@ class ClosingRig:
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         self.asked.append(("recollect", start, stop, partition, attempt))
 
+    is_granted = False
+
+    def end_grant(self) -> None:
+        self.asked.append(("end_grant",))
+
     def evicted(self) -> None:
         self.evictions += 1
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from elfmesh.control.closing.commit import WATERMARK_S, Committer
+from elfmesh.control.closing.commit import FOLD_RECORDS, VOTED_S, WATERMARK_S, Committer
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import ChangeRefused, Close, RegisterCell
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
 from tests.control.contexts import new_context
-from tests.control.register.support import TERMS, VALUE, Register, run
+from tests.control.register.support import TERMS, VALUE, Register, run, with_tail
 
 
 class Rig:
@@ -30,6 +31,10 @@ class Rig:
         self.rows: list[bytes] = []
         self.counts: list[int] = []
         self.refusals: list[ChangeRefused] = []
+        self.granted: VotingGrant | None = None
+        self.votes: list[ResultRecord] = []
+        self.may_vote = True
+        self.adopted_records: list[int] = []
         self.committer = Committer(self.context, self.register.proposer, self.register.cell, self)
 
     def published(self, record: ResultRecord, rows: bytes) -> None:
@@ -41,6 +46,16 @@ class Rig:
 
     def deposed(self, refused: ChangeRefused) -> None:
         self.refusals.append(refused)
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        self.votes.append(record)
+        return self.may_vote
+
+    def adopted(self, record: ResultRecord) -> None:
+        self.adopted_records.append(record.index)
+
+    def grant(self, record: ResultRecord, rows: bytes, closed: int) -> VotingGrant | None:
+        return self.granted
 
     def add(self, *indices: int, rows: bytes = b"rows", opened: bytes = b"") -> None:
         for index in indices:
@@ -214,3 +229,112 @@ def test_the_first_record_of_a_job_has_none_before_it() -> None:
     assert rig.change.before is None
     rig.register.decide()
     assert rig.published_records[0].before is None
+
+
+GRANT = VotingGrant(1, 1, 2, 8)
+
+
+def granted() -> Rig:
+    """A committer whose register holds a grant, behind the record of interval 7."""
+    rig = Rig()
+    rig.granted = GRANT
+    rig.add(7)
+    assert rig.change.grant == GRANT
+    rig.register.decide()
+    assert rig.committer.is_granted
+    return rig
+
+
+def voted_records(rig: Rig, *indices: int) -> None:
+    rig.committer.voted(tuple((ResultRecord(job="shop/top", index=each), b"voted") for each in indices))
+
+
+def test_under_a_grant_a_record_is_a_vote_and_published_when_votes_have_closed_it() -> None:
+    rig = granted()
+    rig.add(8, 9)
+    assert [(each.index, each.before) for each in rig.votes[-2:]] == [(8, 7), (9, 8)]
+    assert (rig.register.changes, rig.indices()) == ([], [7])
+    voted_records(rig, 8, 9)
+    assert (rig.indices(), rig.rows[1:], rig.adopted_records) == ([7, 8, 9], [b"voted"] * 2, [])
+    assert (rig.committer.closed, rig.counts[-2:]) == (10, [1, 1])
+    run(rig.context, rig.context.now + 2 * VOTED_S)
+    assert rig.register.changes == []
+
+
+def test_a_record_that_the_others_have_closed_first_is_adopted_and_once() -> None:
+    rig = granted()
+    voted_records(rig, 8)
+    voted_records(rig, 8)
+    assert (rig.indices(), rig.adopted_records, rig.committer.closed) == ([7, 8], [8], 9)
+    rig.add(10)
+    assert rig.votes[-1].before == 8
+
+
+def test_a_record_on_which_no_site_may_vote_ends_the_grant_and_is_closed_by_the_master() -> None:
+    rig = granted()
+    rig.may_vote = False
+    rig.add(8)
+    assert (rig.change.tail, rig.change.grant) == (b"", None)
+    rig.granted = None
+    rig.register.decide()
+    assert [record.index for record, _ in decode_page(rig.change.tail)] == [8]
+    rig.register.decide()
+    assert rig.indices() == [7, 8]
+
+
+def test_a_record_without_enough_votes_ends_the_grant_and_what_was_voted_is_published() -> None:
+    rig = granted()
+    rig.add(8)
+    run(rig.context, rig.context.now + VOTED_S + 0.01)
+    assert (rig.change.tail, rig.change.grant) == (b"", None)
+    value, page = with_tail(rig.register.cell.value, 7, 8)
+    rig.register.cell = RegisterCell(value, page)
+    rig.register.decide()
+    assert (rig.indices(), rig.register.changes) == ([7, 8], []), "the register has folded the votes"
+    assert not rig.committer.is_granted
+
+
+def test_voted_records_are_folded_from_time_to_time_under_the_same_grant() -> None:
+    rig = granted()
+    voted_records(rig, *range(8, 8 + FOLD_RECORDS))
+    assert (rig.change.tail, rig.change.grant) == (b"", GRANT)
+    rig.register.decide()
+    assert rig.register.changes == []
+
+
+def test_a_grant_of_another_roster_is_not_kept() -> None:
+    rig = granted()
+    rig.terms = replace(rig.terms, version=3)
+    rig.committer.confirm(lambda: None)
+    assert rig.change.grant is None
+
+
+def test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval() -> None:
+    rig = granted()
+    called: list[str] = []
+    rig.committer.without_grant(lambda: called.append("now"))
+    assert called == []
+    assert rig.change.grant is None
+    rig.register.decide()
+    assert called == ["now"]
+    rig.committer.without_grant(lambda: called.append("at once"))
+    assert called == ["now", "at once"]
+
+
+def test_a_change_of_the_roster_waits_also_for_a_grant_whose_outcome_is_not_known() -> None:
+    rig = Rig()
+    rig.granted = GRANT
+    called: list[str] = []
+    rig.add(7)
+    rig.committer.without_grant(lambda: called.append("now"))
+    rig.register.decide()
+    assert called == []
+    rig.register.decide()
+    assert called == ["now"]
+
+
+def test_a_change_of_the_voters_ends_the_grant_and_leaves_what_they_have_voted() -> None:
+    rig = granted()
+    value, page = with_tail(rig.register.cell.value, 7, 8)
+    rig.committer.changed(RegisterCell(replace(value, grant=None), page))
+    assert (rig.indices(), rig.committer.is_granted) == ([7, 8], False)

@@ -214,3 +214,25 @@ def test_records_are_handed_on_in_order() -> None:
     assert rig.handed == [START, START + 1]
     rig.closer.committed(2)
     assert (rig.closer.closed, rig.closer.idle) == (START + 2, True)
+
+
+def test_an_incomplete_interval_ends_the_grant_before_it_is_decided() -> None:
+    rig = Rig()
+    rig.is_granted = True
+    rig.kill(1)
+    rig.contribute(1, b"partial")
+    rig.wait(DEAD)
+    assert ("end_grant",) in rig.asked
+    assert (rig.closer.next, rig.closer.idle) == (START, True), "votes may have closed it without the master"
+    rig.is_granted = False
+    rig.closer.advance()
+    assert rig.closer.next == START + 1
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.MAKING, Phase.READY])
+def test_an_interval_that_votes_have_closed_is_closed_in_any_phase(phase: Phase) -> None:
+    rig = rig_in(phase)
+    rig.closer.adopt(ResultRecord(job="shop/top", index=START))
+    assert (rig.closer.next, rig.closer.closed, rig.closer.idle) == (START + 1, START + 1, True)
+    rig.finalised()
+    assert rig.handed == []

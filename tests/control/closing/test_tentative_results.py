@@ -61,6 +61,15 @@ def test_an_interval_is_shown_when_its_deadline_is_over() -> None:
     assert record.absent == bitmap_of(0b100)
 
 
+def test_an_interval_is_shown_only_when_no_votes_can_close_it_as_its_first_revision() -> None:
+    rig = Rig()
+    rig.is_granted = True
+    assert rig.show(OVER) == []
+    assert rig.asked == [("end_grant",)]
+    rig.is_granted = False
+    assert rig.show(OVER) == [(START, 1)]
+
+
 def test_an_interval_is_shown_again_when_more_is_inside_and_not_otherwise() -> None:
     rig = Rig()
     rig.show(OVER)

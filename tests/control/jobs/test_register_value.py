@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.register_value import (
     ChangeRefused,
     Close,
@@ -15,6 +17,7 @@ from elfmesh.control.jobs.register_value import (
     Exchange,
     RegisterCell,
     TakeOver,
+    digest,
 )
 from tests.control.register.support import (
     ME,
@@ -65,3 +68,29 @@ def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
         assert change.apply(once, certain=False) == once
         found = once
     assert Create(replace(VALUE, incarnation="j")).apply(found, certain=False).value.epoch == 3
+
+
+def test_a_change_ends_a_grant_and_a_joint_value_gets_none() -> None:
+    grant = VotingGrant(1, 1, 0, 5)
+    close = Close("i", 1, 0, 5, None, None, grant=grant)
+    granted = close.apply(RegisterCell(VALUE), certain=True)
+    assert granted.value.grant == grant
+    for change in (TakeOver("i", B, 1), Exchange("i", 1, comes=STRANGER), Delete("i", 1)):
+        assert change.apply(granted, certain=True).value.grant is None
+    joint = Exchange("i", 1, comes=STRANGER).apply(granted, certain=True)
+    assert close.apply(joint, certain=True).value.grant is None, "its voters are changing"
+
+
+def test_values_of_a_release_without_grants_have_none() -> None:
+    data = msgspec.msgpack.decode(msgspec.msgpack.encode(VALUE))
+    del data["grant"]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(data), type=type(VALUE)) == VALUE
+
+
+def test_a_change_with_a_grant_is_known_again_when_votes_have_closed_more() -> None:
+    grant = VotingGrant(1, 1, 0, 9)
+    close = Close("i", 1, 0, 9, None, 8, tail(8), grant)
+    made = close.apply(RegisterCell(VALUE), certain=False)
+    page = tail(8, 9)
+    value = replace(made.value, latest=9, closed=10, digest=digest(page))
+    assert close.apply(RegisterCell(value, page), certain=False) == RegisterCell(value, page)

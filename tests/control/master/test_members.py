@@ -49,7 +49,7 @@ class MembersStub(StubTerm):
             prepared=lambda: self.calls.append("prepared"),
         )
         self.closer = SimpleNamespace(behind=False)
-        self.committer = SimpleNamespace(closed=CLOSED)
+        self.committer = SimpleNamespace(closed=CLOSED, without_grant=lambda then: then())
         self.trees = SimpleNamespace(watermark=lambda: MARK)
         self.tally = Tally()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -53,12 +54,15 @@ class Rig:
         self.result_service, self.trees = Noted("result_service", self.calls), Noted("trees", self.calls)
         self.quiesce, self.rollouts = Noted("quiesce", self.calls), Noted("rollouts", self.calls)
         self.tally, self.verifier = Noted("tally", self.calls), Noted("verifier", self.calls)
-        self.bounded = Noted("bounded", self.calls)
+        self.bounded, self.collection = Noted("bounded", self.calls), Noted("collection", self.calls)
         self.proposer = SimpleNamespace(chosen=None)
         self.publication = Publication(cast(PublishingTerm, self))
 
     def leads(self) -> bool:
         return self.leading
+
+    def vote(self, record: ResultRecord, rows: bytes) -> bool:
+        return True
 
     def changed(self) -> None:
         self.calls.append("changed")
@@ -150,6 +154,29 @@ def test_what_the_closer_asks_for_reaches_the_part_that_does_it() -> None:
         "changed",
         "deposed",
     ]
+
+
+def test_new_members_begin_above_an_interval_that_the_other_sites_have_closed() -> None:
+    rig = Rig()
+    rig.publication.adopted(ResultRecord(job="shop/top", index=7))
+    assert rig.calls == ["closer.adopt", "collection.passed"]
+
+
+def test_the_grant_is_ended_once_however_often_an_interval_needs_the_master() -> None:
+    rig = Rig()
+    waiting: list[Callable[[], None]] = []
+    rig.committer.without_grant = waiting.append
+    rig.publication.end_grant()
+    rig.publication.end_grant()
+    (ended,) = waiting
+    ended()
+    assert rig.calls == ["closer.advance"]
+
+
+@pytest.mark.parametrize(("more", "votes"), [({}, True), ({"rev": 2}, False), ({"state": "SKIPPED"}, False)])
+def test_the_master_votes_on_the_records_that_every_site_makes(more: dict[str, Any], votes: bool) -> None:
+    rig = Rig()
+    assert rig.publication.vote(ResultRecord(job="shop/top", index=7, **more), b"") is votes
 
 
 def test_the_sites_that_vote_learn_which_ballot_is_chosen_with_records() -> None:

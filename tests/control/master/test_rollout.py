@@ -47,6 +47,7 @@ class ChangingStub(StubTerm):
         self.quiesce = SimpleNamespace(
             handing_over=False, freeze=self.drained.append, thaw=lambda: self.reports.append("thaw")
         )
+        self.committer = SimpleNamespace(without_grant=lambda then: then())
         self.promises: list[Terms] = []
         self.versions: list[tuple[Terms, float]] = []
 
@@ -140,6 +141,18 @@ def test_a_change_is_given_up_when_the_intervals_in_flight_take_too_long() -> No
     [(status, body)] = term.answers()
     assert (status, body["code"]) == (503, 69)
     assert (rollouts.running, term.reports) == (None, ["thaw"])
+
+
+def test_a_change_that_was_given_up_while_a_grant_ended_closes_nothing_down() -> None:
+    term, rollouts = changing()
+    waiting: list[Callable[[], None]] = []
+    term.committer.without_grant = waiting.append
+    rollouts.begin(wanted())
+    term.done(rehearsed(0, FRONTIER))
+    term.run(DRAIN_S)
+    assert rollouts.running is None
+    waiting.pop()()
+    assert term.drained == []
 
 
 @pytest.mark.parametrize("rooted", [True, False])

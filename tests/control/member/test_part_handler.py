@@ -12,6 +12,7 @@ from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.part_handler import PartHandler
 from elfmesh.control.paths.site_parts import SiteParts
+from elfmesh.control.paths.sites import Sites
 from elfmesh.control.protocol.messages_parts import Part, PartAck, PartRequest, SitePart
 from elfmesh.machine import Send
 from elfmesh.srt.coverage import bitmap_of
@@ -36,7 +37,9 @@ class Rig:
         term = SimpleNamespace(roster_epoch=OWN, collection=SimpleNamespace(trees=[None]))
         masters = {JOB: cast(Master, SimpleNamespace(term=term))} if leads else {}
         self.sites = SiteParts(self.context, lambda job: (terms, 0))
-        self.handler = PartHandler(self.context, masters, self.sites)
+        self.voted_on: list[bytes] = []
+        voting = SimpleNamespace(collected=lambda message, payload: self.voted_on.append(payload))
+        self.handler = PartHandler(self.context, masters, self.sites, cast(Sites, voting))
 
     def take(self, message: Part) -> tuple[bool, bool]:
         """Whether the master gets a part, and whether the part is acknowledged."""
@@ -69,3 +72,10 @@ def test_a_part_goes_to_the_master_or_is_held_at_a_site(
     sent = [each for each in rig.context.out if isinstance(each, Send)]
     assert [isinstance(each.message, SitePart) for each in sent] == [True] * held
     assert rig.context.stats["control.misplaced"] == (taken == (False, False))
+
+
+def test_a_site_votes_on_what_it_holds_and_a_master_does_not_hold_it_twice() -> None:
+    site, master = Rig(leads=False, is_site=True), Rig(leads=True, is_site=True)
+    site.take(part(OWN))
+    master.take(part(OWN))
+    assert (site.voted_on, master.voted_on) == ([b"x"], [])

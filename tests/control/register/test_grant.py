@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Group, Vote
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.register.grant import (
     Folded,
     RecordSpan,
     RosterBasis,
-    VotingGrant,
     abstains,
     accept,
     closed_by_votes,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elfmesh.control.consensus.rules import Group, Vote
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.register import grant as product
-from elfmesh.control.register.grant import RecordSpan, RosterBasis, VotingGrant
+from elfmesh.control.register.grant import RecordSpan, RosterBasis
 from elfmesh.control.register.members import is_known_near
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from elfmesh.control.register.grant import RosterBasis
-from tests.control.register.grant_flaws import FLAWS
-from tests.control.register.grant_model import GrantModel
-from tests.control.register.grant_rules import Delivery
+from tests.control.register.grants.grant_flaws import FLAWS
+from tests.control.register.grants.grant_model import GrantModel
+from tests.control.register.grants.grant_rules import Delivery
 from tests.control.register.register_model import Broken
 from tests.control.register.register_walks import explore, is_caught, wander
 

@@ -7,9 +7,9 @@ import itertools
 from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.control.register.grant import is_prefix
 from elfmesh.machine import Contact
-from tests.control.register.grant_flaws import Rules
-from tests.control.register.grant_rules import GrantedRecord, History
-from tests.control.register.grant_world import Announced, CastVote, Proposed, World
+from tests.control.register.grants.grant_flaws import Rules
+from tests.control.register.grants.grant_rules import GrantedRecord, History
+from tests.control.register.grants.grant_world import Announced, CastVote, Proposed, World
 from tests.control.register.register_model import Broken
 
 Sent = list[tuple[bytes, CastVote]]

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from msgspec.structs import replace as with_fields
 
 from elfmesh.control.consensus.rules import Group
-from elfmesh.control.register.grant import RosterBasis, VotingGrant
+from elfmesh.control.consensus.voting_grant import VotingGrant
+from elfmesh.control.register.grant import RosterBasis
 from elfmesh.machine import Contact
-from tests.control.register.grant_flaws import Rules
+from tests.control.register.grants.grant_flaws import Rules
 
 
 class GrantedRecord(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.machine import Contact
-from tests.control.register.grant_flaws import Rules
-from tests.control.register.grant_rules import Asker, Bounds, GrantedValue, History, changed, contact
-from tests.control.register.grant_world import (
+from tests.control.register.grants.grant_flaws import Rules
+from tests.control.register.grants.grant_rules import Asker, Bounds, GrantedValue, History, changed, contact
+from tests.control.register.grants.grant_world import (
     Announced,
     Leader,
     Proposed,

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from elfmesh.control.consensus.rules import Ballot, Group, Round, Vote
 from elfmesh.control.register.grant import RosterBasis
-from tests.control.register.grant_rules import Delivery, GrantedValue, History
+from tests.control.register.grants.grant_rules import Delivery, GrantedValue, History
 
 MASTER = 101
 T = TypeVar("T")

@@ -21,13 +21,14 @@ import typing
 from collections.abc import Iterable, Iterator, Sequence
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Vote
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.register_value import RegisterValue
-from elfmesh.control.register.grant import VotingGrant, is_prefix
+from elfmesh.control.register.grant import is_prefix
 from elfmesh.control.register.lost_votes import begins_membership
-from tests.control.register.grant_checks import check, check_founder
-from tests.control.register.grant_flaws import rules_without
-from tests.control.register.grant_proposers import GrantProposers
-from tests.control.register.grant_rules import (
+from tests.control.register.grants.grant_checks import check, check_founder
+from tests.control.register.grants.grant_flaws import rules_without
+from tests.control.register.grants.grant_proposers import GrantProposers
+from tests.control.register.grants.grant_rules import (
     Bounds,
     Delivery,
     GrantedRecord,
@@ -38,7 +39,7 @@ from tests.control.register.grant_rules import (
     contact,
     made,
 )
-from tests.control.register.grant_world import (
+from tests.control.register.grants.grant_world import (
     MASTER,
     Announced,
     CastVote,

@@ -1,0 +1,185 @@
+"""A site makes the records of complete intervals from its parts, and votes on them without the master.
+
+Owns, for each job whose register has a grant, what the parts of this site amount to. `register.votes` sends
+the votes. A site gives up on no member: an interval that stays incomplete is the master's.
+
+Invariants: a site votes only on an interval that is complete under the grant, in their order, and of which it
+has nothing that the record leaves out: no revision, and nothing of a member that the interval does not
+require. Therefore the record is a function of the contributions, and equal at all sites (ADR 0049). Parts
+count only if they are of the grant's roster epoch, and numbers only by the grant's roster.
+
+Paper: "Replicated processing over wide areas" IV-B and IV-F (every replica finalises; the first counts).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from elfmesh.contribution import split
+from elfmesh.control.closing.closing_term import ClosingTerm
+from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.decisions import Decision
+from elfmesh.control.closing.partial_store import (
+    PartialStore,
+    covered_in_all,
+    covered_in_any,
+    first_in_any,
+)
+from elfmesh.control.closing.record_maker import RecordMaker
+from elfmesh.control.consensus.voting_grant import VotingGrant
+from elfmesh.control.context import Context
+from elfmesh.control.jobs.fidelity import Rates
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.records import BUCKETS, ResultRecord, counts_dict
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
+from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import Finalised
+from elfmesh.control.register.grant import abstains, counts, is_complete
+from elfmesh.control.register.votes import Votes
+from elfmesh.control.upstream.side_input import SideInput
+from elfmesh.interval_map import END, numbers
+from elfmesh.safeguards import safeguard
+from elfmesh.srt.messages import Segment
+
+REVISED = 2
+"""A revision above 1; which one does not matter to a vote."""
+
+
+@safeguard("site-abstains")
+def leaves_out(grant: VotingGrant, book: RosterBook, trees: Sequence[PartialStore], interval: int) -> bool:
+    """Return whether anything of an interval is held that the record of the complete interval leaves out."""
+    revised = any(tree.is_revised(interval) for tree in trees)
+    held = dict.fromkeys(numbers(covered_in_any(trees, interval)), REVISED if revised else 1)
+    return abstains(grant, numbers(book.required(interval)), held)
+
+
+@safeguard("site-waits-for-all")
+def has_all(grant: VotingGrant, book: RosterBook, trees: Sequence[PartialStore], interval: int) -> bool:
+    """Return whether all contributions that an interval requires are held."""
+    covered = numbers(covered_in_all(trees, interval))
+    return is_complete(grant, numbers(book.required(interval)), covered)
+
+
+class _NoLeader:
+    """What the collection of a site may ask of its leader: the master does it."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self.close_ready = ready
+
+    is_granted = False
+
+    def commit(self, record: ResultRecord, rows: bytes) -> None: ...
+
+    def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None: ...
+
+    def shown(self) -> None: ...
+
+    def advanced(self) -> None: ...
+
+    def hasten(self, stop: int) -> None: ...
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None: ...
+
+    def evicted(self) -> None: ...
+
+    def end_grant(self) -> None: ...
+
+
+class Site:
+    """The open intervals of one job under one grant.
+
+    Args:
+        terms: of the grant's roster.
+        grant: permits the votes.
+        closed: first interval that is not closed.
+    """
+
+    def __init__(self, context: Context, terms: Terms, grant: VotingGrant, closed: int, votes: Votes) -> None:
+        self._context, self._votes, self._grant = context, votes, grant
+        self._job = terms.manifest.job_id
+        self.book = RosterBook(terms.members, terms.version, terms.given_in, terms.epoch)
+        plan, leader = read_plan(terms.manifest.text), _NoLeader(self.advance)
+        lasting = Rates(), deque[str](maxlen=1), TentativeAccuracy()
+        self._term = ClosingTerm(context, replace(terms, closed=closed), plan, self.book, leader, *lasting)
+        self.collection = Collection(self._term)
+        side = SideInput(context, [stage.manifest for stage in terms.stages], self.advance)
+        self._maker = RecordMaker(self._term, self.collection, side)
+        self._making: ResultRecord | None = None
+        self._stuck = False
+
+    def is_of(self, terms: Terms, grant: VotingGrant) -> bool:
+        """Whether this is the state of a grant, whatever intervals it begins with."""
+        mine = self._grant
+        same = (mine.epoch, mine.roster, mine.excluded) == (grant.epoch, grant.roster, grant.excluded)
+        return same and self.book.version == terms.version
+
+    def collect(self, partition: int, segment: Segment, payload: bytes) -> None:
+        payloads = split(payload, [entry.size for entry in segment.entries])
+        known = 0 <= partition < len(self.collection.trees) and payloads is not None
+        sound = all(len(entry.counts) <= len(BUCKETS) for entry in segment.entries)
+        if known and sound and payloads is not None and counts(self._grant, segment.epoch):
+            self.collection.trees[partition].add(segment, payloads)
+
+    def leaves_out(self, record: ResultRecord) -> bool:
+        return leaves_out(self._grant, self.book, self.collection.trees, record.index)
+
+    def advance(self) -> None:
+        """Make the record of the next complete interval that has one."""
+        granted = self._votes.grant(self._job)
+        if granted is None or self._making is not None or self._stuck:
+            return
+        last = self._votes.last(self._job)
+        at = max(granted[1].value.closed, granted[0].first, *(() if last is None else (last + 1,)))
+        self.collection.drop_below(at)
+        decision = self._next(at)
+        if decision is None:
+            return
+        record, payloads = self._maker.make(decision, 1)
+        self._making = record
+        if any(payloads):
+            self._context.emit(self._maker.order(record, payloads))
+        else:
+            self._made(b"")
+
+    def _next(self, at: int) -> Decision | None:
+        trees = self.collection.trees
+        while has_all(self._grant, self.book, trees, at):
+            required = self.book.required(at)
+            stop = min(self.book.changes_after(at), *(tree.until(at) for tree in trees))
+            first = first_in_any(trees, at, stop) if required else None
+            if first is not None:
+                torn = self.collection.revising.torn(first)
+                if torn or leaves_out(self._grant, self.book, trees, first):
+                    return None
+                outside = self.book.given & ~covered_in_all(trees, first)
+                return Decision(at, first + 1, True, required, outside=outside)
+            if stop >= END:
+                return None
+            at = stop
+        return None
+
+    def finalised(self, event: Finalised) -> None:
+        """The rows are made; the master closes an interval whose rows cannot be made or need pages."""
+        record = self._making
+        if record is None or record.index != event.interval or event.epoch != record.epoch:
+            return
+        if event.counts:
+            self._making = replace(record, counts=counts_dict(event.counts))
+        if event.error or event.pages:
+            self._making, self._stuck = None, True
+            return
+        self._made(event.rows)
+
+    def _made(self, rows: bytes) -> None:
+        record, self._making = self._making, None
+        assert record is not None
+        last = self._votes.last(self._job)
+        if last is None or record.index > last:
+            voted = self._votes.cast(self._job, replace(record, before=last), rows)
+            if not voted:
+                return  # the chain is full, or the grant has ended: another value follows
+        self.advance()
