@@ -58,8 +58,7 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
 
 UPKEEP_S = 5.0
-"""How often the master repeats what others may forget: the announcement, the claims of the partitions' roots,
-the look-up of the replicas."""
+"""Pause between repetitions of what others may forget: announcement, claims of roots, look-up of replicas."""
 
 
 class MasterTerm:
@@ -142,7 +141,6 @@ class MasterTerm:
         return self.leads() and not self.stopping
 
     def leads(self) -> bool:
-        """Whether this term goes on."""
         return self._alive
 
     @property
@@ -257,19 +255,18 @@ class MasterTerm:
             self.closer.pause(paused)
 
     def vote(self, record: ResultRecord, rows: bytes) -> bool:
-        """Vote on a record as one of the sites."""
         return self._master.vote(record, rows)
 
     @property
     def is_settled(self) -> bool:
         """Whether the founding is over, and no other version or master is on its way."""
-        closer, surveyed = self.closer, self.founding.surveyed
-        waits = closer.frozen or closer.founding or closer.behind or not surveyed
-        return self._term_state.promised is None and not waits
+        waits = self.closer.frozen or self.closer.founding or self.closer.behind
+        return self.founding.surveyed and self._term_state.promised is None and not waits
 
     def _is_away(self, agent: bytes) -> bool:
-        entry, dead = self.book.of(agent), self.collection.straggler_policy.dead
-        return self.context.is_gone(agent) or (entry is not None and entry.number in dead)
+        entry = self.book.of(agent)
+        given_up = entry is not None and entry.number in self.collection.straggler_policy.dead
+        return given_up or self.context.is_gone(agent)
 
     # -- the register ----------------------------------------------------------------------------------
 
@@ -292,12 +289,13 @@ class MasterTerm:
         def answered(holding: dict[bytes, Terms]) -> None:
             voters = {contact.id for contact in self.cell.contacts}
             holding[self.context.me.id] = self.terms
-            known = [
-                holding[contact.id]
-                for contact in near
-                if contact.id in holding and holding[contact.id].epoch == self.epoch
-            ]
-            then(sum({voter.id for voter in terms.acceptors} == voters for terms in known))
+            known = (holding[each.id] for each in near if each.id in holding)
+            then(
+                sum(
+                    each.epoch == self.epoch and {one.id for one in each.acceptors} == voters
+                    for each in known
+                )
+            )
 
         self._master.ask_near(near, answered)
 

@@ -18,8 +18,8 @@ from typing import Protocol
 from elfmesh.control.context import Context
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.protocol.events import LogRead
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_succession import Fetch, Page, Replica
-from elfmesh.control.register.acceptor import BULK_LANE
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import LookupDone

@@ -22,6 +22,7 @@ from elfmesh.control.jobs.failure_domains import share
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Sealed
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy
 from elfmesh.control.protocol.messages_standby import ContributionRequest
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
@@ -33,7 +34,6 @@ AGAIN_S = 2.0
 AGAIN_BYTES = 4 << 20
 """What is sent again at a time: peers that have no room would be sent everything every two seconds."""
 
-BULK_LANE = 2
 UNTOLD = 0
 """The epoch in the word of a peer of an earlier version, which names none; terms begin with 1."""
 

@@ -22,6 +22,7 @@ from elfmesh.control.closing.copy_recovery import is_sound
 from elfmesh.control.context import Context
 from elfmesh.control.member.pane_store import PaneStore
 from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.errors import ProtocolError
@@ -32,7 +33,6 @@ KEPT_BYTES_MAX = 64 << 20
 COPY_BYTES, ENTRY_BYTES = 512, 64
 """What a copy and each of its entries take beside the payload: copies of nothing shall end as well."""
 
-BULK_LANE = 2
 KIND = "kept"
 
 

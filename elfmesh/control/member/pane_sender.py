@@ -26,6 +26,7 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.events import CutPanes, PanesCut
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_standby import PANES_MAX, Chained, Delta, PaneDelta, Shipping
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
@@ -39,7 +40,6 @@ DELTAS_MAX = 512
 """Bytes of deltas below which, and number of deltas from which, a chain begins again."""
 
 REPORT_S = 10.0
-BULK_LANE = 2
 ALONE = "no other agent is a member"
 TOO_BIG = "its open windows are larger than 16 MiB"
 NO_ROOM, SILENT = "no agent has room", "no agent acknowledges"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_safety import Surrender
 from elfmesh.control.protocol.messages_standby import Chained, Delta, Prefix, is_sound_delta
 from elfmesh.interval_map import numbers
@@ -35,7 +36,6 @@ PREFIX_PANES_MAX = 8192
 ANSWERS_MAX = 3
 """Number of times that the same chain is sent to one master, because an answer may be lost."""
 
-BULK_LANE = 2
 
 Place = tuple[int, int]
 """Boot and number of a chain."""

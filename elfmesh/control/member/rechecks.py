@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.events import Recompute, Recomputed
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
-
-BULK_LANE = 2
 
 
 @dataclass(frozen=True, slots=True)

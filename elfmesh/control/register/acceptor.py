@@ -32,6 +32,7 @@ from elfmesh.control.jobs.register_value import (
     generation,
 )
 from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import (
     Accept,
     Accepted,
@@ -64,14 +65,6 @@ LOST_BITS = 40
 """After a loss the number of votes starts at the boot of the loss, shifted by this number of bits."""
 
 DIRECTORY = "the data directory"
-
-BULK_BYTES = 64 << 10
-BULK_LANE = 2
-
-
-def lane(payload: bytes) -> int:
-    """Return the lane of a payload, because large ones must not block the control lane."""
-    return BULK_LANE if len(payload) > BULK_BYTES else 0
 
 
 class Acceptors:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot, Round
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.register_value import RegisterCell, digest
+from elfmesh.control.jobs.register_value import RegisterCell, check_cell, digest
+from elfmesh.control.protocol.messages_register import Promised
 from elfmesh.control.register import grant
 from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.safeguards import safeguard
@@ -34,6 +35,15 @@ class FoundWithVotes:
     cell: RegisterCell | None
     settled: Ballot | None = None
     conflict: bool = False
+
+
+def read_promised(job: bytes, message: Promised, tail: bytes) -> tuple[RegisterCell | None, VotedChain]:
+    """Return the value and the voted records of a promise. Raises ProtocolError."""
+    at = max(0, len(tail) - message.voted_bytes)
+    cell = None if message.value is None else RegisterCell(message.value, tail[:at])
+    if cell is not None:
+        check_cell(job, cell)
+    return cell, VotedChain.of_page(tail[at:])
 
 
 @safeguard("votes-are-folded")

@@ -27,19 +27,19 @@ from elfmesh.control.jobs.register_value import (
     Create,
     RegisterCell,
     RegisterValue,
-    check_cell,
 )
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare, Promised
-from elfmesh.control.register.acceptor import lane
-from elfmesh.control.register.folding import found_with_votes
+from elfmesh.control.register.folding import found_with_votes, read_promised
 from elfmesh.control.register.grant import may_follow_at_once
 from elfmesh.control.register.lost_votes import begins_membership
-from elfmesh.control.register.reports import AcceptorReport, newest_terms
+from elfmesh.control.register.reports import AcceptorReport, newest_terms, sources_of
 from elfmesh.control.register.vote_counts import VoterAnswer
 from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.overlay.events import LookupDone
 from elfmesh.safeguards import safeguard
 
 AGAIN_S = (0.25, 0.5, 1.0, 2.0)
@@ -161,7 +161,7 @@ class Proposer:
             self._contacts[contact.id] = contact
 
     def answers(self, agent: bytes) -> bool:
-        """Return whether an acceptor has answered the last request, or still has time to answer."""
+        """Return whether an acceptor has answered or still has time to."""
         return self._context.now - self._silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
@@ -216,8 +216,7 @@ class Proposer:
         self._ask()
 
     def _ask(self) -> None:
-        begun = self._round
-        assert begun is not None
+        assert (begun := self._round) is not None
         done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
         for agent in begun.asked:
             if agent not in done:
@@ -242,32 +241,18 @@ class Proposer:
             )
             self._context.send(contact, question)
             return
-        cell, terms = begun.proposal, self._terms(begun.proposal)
+        cell, own = begun.proposal, self._wanted[0].terms if self._wanted else None
+        terms = newest_terms(self.reports, cell.value, own)
         known = self._rosters.get(agent, -1) >= cell.value.roster
-        sources = self._sources(cell, agent) if agent in self._behind else ()
+        sources = sources_of(self.reports, cell.value.before, agent) if agent in self._behind else ()
         about = self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
         message = Accept(*about, seen.boot, seen.votes)
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
-    def _terms(self, cell: RegisterCell) -> Terms | None:
-        own = self._wanted[0].terms if self._wanted else None
-        return newest_terms(self.reports, cell.value, own)
-
-    def _sources(self, cell: RegisterCell, agent: bytes) -> tuple[Contact, ...]:
-        before = cell.value.before
-        found = [
-            report
-            for report in self.reports.values()
-            if report.contact.id != agent and before is not None and (report.latest or before - 1) >= before
-        ]
-        found.sort(key=lambda report: (-(report.latest or 0), report.contact.id))
-        return tuple(report.contact for report in found)
-
     def _again(self) -> None:
         """Look up silent acceptors, which may have a new address, and repeat the round or begin another one.
 
-        Another round begins if an acceptor has refused or the round has waited for long, because it could
-        wait for ever for an acceptor that is gone while a majority is alive.
+        A round could wait for ever for an acceptor that is gone while a majority is alive.
         """
         begun = self._round
         if begun is None:
@@ -282,12 +267,13 @@ class Proposer:
             self._ask()
 
     def _find(self, agent: bytes) -> None:
-        def found(contacts: tuple[Contact, ...]) -> None:
-            if contacts and contacts[0].id == agent and contacts[0] != self._contacts.get(agent):
-                self._contacts[agent] = contacts[0]
+        def found(done: LookupDone | None) -> None:
+            contact = done.contacts[0] if done and done.contacts else None
+            if contact and contact.id == agent and contact != self._contacts.get(agent):
+                self._contacts[agent] = contact
                 self._tell(agent)
 
-        self._context.lookup(agent, lambda done: found(done.contacts if done else ()))
+        self._context.lookup(agent, found)
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -296,12 +282,8 @@ class Proposer:
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return
-        at = max(0, len(tail) - message.voted_bytes)
-        cell = None if message.value is None else RegisterCell(message.value, tail[:at])
         try:
-            if cell is not None:
-                check_cell(self._job, cell)
-            voted = VotedChain.of_page(tail[at:])
+            cell, voted = read_promised(self._job, message, tail)
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
             return

@@ -50,3 +50,13 @@ def fitting(terms: Terms, value: RegisterValue) -> Terms:
 
 def plan_of(terms: Terms) -> bytes:
     return plan_digest(terms.manifest, terms.effective, terms.evaluated)
+
+
+def sources_of(reports: dict[bytes, AcceptorReport], record: int | None, agent: bytes) -> tuple[Contact, ...]:
+    """Return the acceptors but `agent` whose logs have a record, those with the newest records first."""
+    if record is None:
+        return ()
+    others = [report for report in reports.values() if report.contact.id != agent]
+    found = [(report.latest or record - 1, report.contact) for report in others]
+    newest = sorted(found, key=lambda each: (-each[0], each[1].id))
+    return tuple(contact for latest, contact in newest if latest >= record)

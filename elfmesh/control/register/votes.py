@@ -22,8 +22,9 @@ from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.row_pages import is_paged
+from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import CumulativeVote
-from elfmesh.control.register.acceptor import Acceptors, lane
+from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.grant import closed_by_votes, is_prefix, may_vote
 from elfmesh.control.register.voted_chain import ROWS_BYTES_MAX, VotedChain
 from elfmesh.errors import ProtocolError

@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.member import copy_store as under_test
-from elfmesh.control.member.copy_store import BULK_LANE, COPY_BYTES, ENTRY_BYTES, KIND, CopyStore
+from elfmesh.control.member.copy_store import COPY_BYTES, ENTRY_BYTES, KIND, CopyStore
 from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.machine import Contact, Effect, Send

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from elfmesh.control.member.rechecks import BULK_LANE, Rechecks
+from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.protocol.events import Recompute, Recomputed
+from elfmesh.control.protocol.lanes import BULK_LANE
 from elfmesh.control.protocol.messages_safety import Verified, Verify
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Send
