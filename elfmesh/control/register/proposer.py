@@ -186,7 +186,7 @@ class Proposer:
         self._cancel()
         self._counter = max(self._counter, self._seen().counter) + 1
         self._tries = 0
-        self._voted.clear()
+        self._voted = {}
         self._round = Round(Ballot(self._counter, self._context.me.id, self._boot), self._guess)
         self._ask()
 
@@ -216,7 +216,8 @@ class Proposer:
         self._ask()
 
     def _ask(self) -> None:
-        assert (begun := self._round) is not None
+        begun = self._round
+        assert begun is not None
         done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
         for agent in begun.asked:
             if agent not in done:
@@ -250,10 +251,7 @@ class Proposer:
         self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
 
     def _again(self) -> None:
-        """Look up silent acceptors, which may have a new address, and repeat the round or begin another one.
-
-        A round could wait for ever for an acceptor that is gone while a majority is alive.
-        """
+        """Look up silent acceptors, which may have moved; repeat the round, or begin one without them."""
         begun = self._round
         if begun is None:
             return

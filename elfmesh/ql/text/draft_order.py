@@ -10,11 +10,11 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import Expr, Literal, Star
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.statement import OrderItem
-from elfmesh.ql.text.translate import Translator
+from elfmesh.ql.plan.translating import Translating
 
 
 def read_order(
-    tree: Any, translator: Translator, columns: Sequence[Expr], error: Callable[[Any, str, str], Exception]
+    tree: Any, translator: Translating, columns: Sequence[Expr], error: Callable[[Any, str, str], Exception]
 ) -> list[OrderItem]:
     """Return the items of the ORDER BY of a query. Raises QueryError, which `error` makes of a node."""
     order = tree.args.get("order")
