@@ -10,7 +10,7 @@ from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elfmesh.ql.engine.changes import RESET, compare, same_records
-    from elfmesh.ql.engine.open_groups import due_us, lacking_after, left_out
+    from elfmesh.ql.engine.open_groups import due_us, lacking_after
     from elfmesh.ql.engine.query import Prepared
     from elfmesh.ql.engine.whole import Query
     from elfmesh.ql.plan.early import growing_columns, stable_columns
@@ -38,7 +38,7 @@ else:
             "engine.query": "Prepared",
             "plan.fidelity_shape": "FidelityShape",
             "plan.relation": "fidelity_shape key_columns",
-            "engine.open_groups": "due_us lacking_after left_out",
+            "engine.open_groups": "due_us lacking_after",
             "plan.early": "growing_columns stable_columns",
             "plan.statement": (
                 "LOOKED_UP ONE_INTERVAL_US SAME JobClause Statement TableSpec WindowSpec job_read"
@@ -71,7 +71,6 @@ __all__ = [
     "job_read",
     "key_columns",
     "lacking_after",
-    "left_out",
     "parse",
     "parse_many",
     "same_records",

@@ -29,7 +29,7 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.safeguards import safeguard
 
-ROWS, WITHIN = "ROWS", "WITHIN"
+ROWS, SESSION, WITHIN = "ROWS", "SESSION", "WITHIN"
 """Values of `JobPlan.spans`."""
 
 
@@ -75,12 +75,12 @@ class OpenGroups:
     def needed(self, interval: int, completeness: float) -> bool:
         """Return whether an interval without records changes the open groups, or ends some.
 
-        With ROWS and WITHIN, later rows depend on the records that it lacks.
+        With ROWS, WITHIN and SESSION, later rows depend on the records that it lacks.
         """
         if self.before(interval):
             return True
         spans = read_plan(stage_at(self._stages, interval).manifest.text).spans
-        return spans in (ROWS, WITHIN) and completeness < 1.0
+        return spans in (ROWS, WITHIN, SESSION) and completeness < 1.0
 
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
         """Return whether an interval needs the open groups of an interval that is being finalised."""
@@ -127,11 +127,7 @@ class OpenGroups:
         if record.state != "SKIPPED" or not self.at(record.index):
             return record
         text, before = stage_at(self._stages, record.index).manifest.text, self.before(record.index) or b""
-        spans = read_plan(text).spans
-        if spans in (ROWS, WITHIN):
-            assert record.end_us is not None, "a job has intervals"
-            self._data = ql.lacking_after(before, text, spans.lower(), record.end_us)
-        else:
-            self._data = ql.left_out(before)
+        assert record.end_us is not None, "a job has intervals"
+        self._data = ql.lacking_after(before, text, read_plan(text).spans.lower(), record.end_us)
         self._start_us = record.start_us
         return replace(record, open=self._data)

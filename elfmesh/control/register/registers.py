@@ -108,7 +108,7 @@ class Registers:
             Promised: self.on_promised,
             Chosen: lambda sender, message, payload: acceptors.on_chosen(message),
             Accepted: self.on_accepted,
-            CumulativeVote: self.on_vote,
+            CumulativeVote: self.on_cumulative_vote,
             Conflict: self.on_conflict,
         }
 
@@ -129,9 +129,9 @@ class Registers:
         if not self._is_outdated(sender, message.votes) and (proposer := self._waiting(message.job)):
             proposer.on_accepted(sender, message)
 
-    def on_vote(self, sender: Contact, message: CumulativeVote, payload: bytes) -> None:
+    def on_cumulative_vote(self, sender: Contact, message: CumulativeVote, payload: bytes) -> None:
         if not self._is_outdated(sender, message.votes):
-            self.votes.on_vote(sender, message, payload)
+            self.votes.on_cumulative_vote(sender, message, payload)
 
     def on_conflict(self, sender: Contact, message: Conflict, payload: bytes) -> None:
         if proposer := self._waiting(message.job):

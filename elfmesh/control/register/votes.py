@@ -153,7 +153,7 @@ class Votes:
         if again:
             self._alarm.wake(self._context.now + AGAIN_S)
 
-    def on_vote(self, sender: Contact, message: CumulativeVote, payload: bytes) -> None:
+    def on_cumulative_vote(self, sender: Contact, message: CumulativeVote, payload: bytes) -> None:
         """Take another acceptor's vote, and its records if this agent lacks them."""
         job, vote = message.job, self._acceptors.vote(message.job)
         cell = vote.value

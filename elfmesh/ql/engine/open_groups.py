@@ -184,23 +184,22 @@ def read_open(data: bytes, text: str, kind: str) -> Open:
     return dataclasses.replace(found, lacking=stored.lacking)
 
 
-def left_out(data: bytes) -> bytes:
-    """Return the open groups after a skipped interval, which may have had records of any of them."""
-    stored = _read(data)
-    if stored is None:
-        return b""
-    return _PACK.encode(replace(stored, shares=tuple((0.0, partial) for _, partial in stored.shares)))
-
-
 def lacking_after(data: bytes, text: str, kind: str, end_us: int) -> bytes:
-    """Return the open groups of ROWS or WITHIN after a skipped interval.
+    """Return the open groups after a skipped interval, which may have had records of any of them.
 
     Counts begin again, because records that do not fit would make all later intervals fail too. Records that
-    wait for a match are dropped by their age.
+    wait for a match are dropped by their age. Partitions and sessions go on, with completeness 0. A partition
+    that begins later has no record in an earlier interval.
     """
-    stored = _read(data) or _Stored(text, (), due_us=NEVER_US)
+    stored = _read(data)
+    if stored is None and kind == SEALED:
+        return b""
+    stored = stored or _Stored(text, (), due_us=NEVER_US)
     shares = () if kind == ROWS else stored.shares
-    return _PACK.encode(replace(stored, shares=shares, lacking=with_lacking(stored.lacking, end_us, 0.0)))
+    if kind in (SESSION, SEALED):
+        shares = tuple((0.0, partial) for _, partial in shares)
+    lacking = () if kind == SEALED else with_lacking(stored.lacking, end_us, 0.0)
+    return _PACK.encode(replace(stored, shares=shares, lacking=lacking))
 
 
 def with_lacking(

@@ -5,16 +5,22 @@ records of a group in one pane form one *fragment*, reduced in the tree like any
 panes in order. A fragment continues the open session if it begins at most one gap after its last record
 (Spark's comparison). An open session that is not continued has ended and is a row of the interval.
 
+Invariant: a session that begins in a pane may have begun in the pane before, if that one lacks records, and
+not earlier. So it has at most the completeness of both.
+
 Paper: Akidau et al. 2015, 2.2 (sessions).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.rows import Rows
 from elfmesh.ql.engine.open_groups import (
+    NEVER_US,
     ClosedPane,
     GroupStep,
     Ints,
@@ -25,6 +31,7 @@ from elfmesh.ql.engine.open_groups import (
     merged,
     owners,
     together,
+    with_lacking,
 )
 from elfmesh.ql.plan.statement import FIRST_TIME, LAST_TIME, MAIN, SESSION, Statement
 
@@ -51,13 +58,24 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
             continued |= mine
             shares.append((min(share, completeness), merged([going_on, chosen(keys, fresh, mine)])))
     if not continued.all():
-        shares.append((completeness, chosen(keys, fresh, ~continued)))
+        began = min(completeness, _completeness_before(open_, pane))
+        shares.append((began, chosen(keys, fresh, ~continued)))
     shown = [(share, tables) for share, tables in ended if tables]
+    left = together(shares, SESSION)
     return GroupStep(
         finish_blocks(merged([tables for _, tables in shown])),
         min((share for share, _ in shown), default=1.0),
-        together(shares, SESSION),
+        replace(
+            left,
+            due_us=left.due_us if left.shares else NEVER_US,
+            lacking=with_lacking((), pane.end_us, completeness),
+        ),
     )
+
+
+def _completeness_before(open_: Open, pane: ClosedPane) -> float:
+    """Return the completeness of the pane before: a session may have a missing record there."""
+    return min((share for end_us, share in open_.lacking if end_us == pane.start_us), default=1.0)
 
 
 def _continued_by(keys: tuple[str, ...], sessions: Rows, fragments: Rows | None, gap: int) -> Ints:

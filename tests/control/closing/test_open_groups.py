@@ -35,7 +35,10 @@ def sessions(*stages: tuple[int, str], since_us: int | None = None) -> OpenGroup
 
 def closing(index: int = START, state: State = "FINAL", completeness: float = 1.0) -> Closing:
     start_us = index * WINDOW_US
-    record = ResultRecord(job="j", index=index, start_us=start_us, state=state, completeness=completeness)
+    end_us = start_us + WINDOW_US
+    record = ResultRecord(
+        job="j", index=index, start_us=start_us, end_us=end_us, state=state, completeness=completeness
+    )
     return Closing(record, None)
 
 
@@ -90,7 +93,7 @@ def test_an_interval_whose_rows_cannot_be_made_is_skipped_with_the_reason() -> N
 @pytest.mark.parametrize("more", [0, 1])
 def test_an_interval_is_skipped_where_its_rows_and_open_sessions_are_more_than_is_kept(more: int) -> None:
     opened, one = sessions(), closing()
-    left = ql.left_out(b"")
+    left = ql.lacking_after(b"", SESSIONS, "session", one.record.end_us or 0)
     problem = opened.made(one, made(b"r" * 10, b"o" * (ROWS_BYTES_MAX - 10 + more)))
     assert bool(problem) == bool(more)
     assert (one.record.state, one.rows) == (("SKIPPED", b"") if more else ("FINAL", b"r" * 10))
@@ -102,7 +105,7 @@ def test_an_interval_is_skipped_where_its_rows_and_open_sessions_are_more_than_i
 def test_behind_a_skipped_interval_its_predecessors_sessions_stay_open() -> None:
     opened = sessions()
     skipped = opened.skipped(closing(state="SKIPPED").record)
-    assert skipped.open == ql.left_out(b"")
+    assert skipped.open == ql.lacking_after(b"", SESSIONS, "session", skipped.end_us or 0)
     assert opened.before(START + 1) == skipped.open
     final = closing().record
     assert opened.skipped(final) is final

@@ -248,7 +248,7 @@ def test_foreign_and_damaged_votes_are_counted_and_change_nothing() -> None:
     voters = Voters()
     stats = voters[ME].context.stats
     vote = CumulativeVote(JOB, "i", voters.ballot, (b"x" * 32,))
-    on_vote = voters[ME].registers.votes.on_vote
+    on_vote = voters[ME].registers.votes.on_cumulative_vote
     on_vote(Contact(b"\t" * 20, "sim", 9), vote, b"")
     assert stats["control.misplaced"] == 1
     on_vote(A, replace(vote, ballot=Ballot(7, A.id, 1)), b"")

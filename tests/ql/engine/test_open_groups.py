@@ -8,7 +8,7 @@ from elfmesh import ql
 from elfmesh.cbt import decode_partial
 from elfmesh.errors import DataError, ProtocolError
 from elfmesh.ql.engine import open_groups, sessions
-from elfmesh.ql.engine.open_groups import NONE, ClosedPane, left_out, read_open, with_lacking, write_open
+from elfmesh.ql.engine.open_groups import NONE, ClosedPane, lacking_after, read_open, with_lacking, write_open
 from elfmesh.ql.plan.statement import SESSION
 from tests.ql.engine.test_sessions import GAP, TEXT
 from tests.ql.sessions import SECOND, close_all, content, partials
@@ -19,8 +19,8 @@ def test_behind_a_skipped_interval_sessions_are_open_and_incomplete() -> None:
     (part,) = partials(TEXT, [(SECOND, "a", 1), (SECOND, "b", 2)])[0]
     fresh = {name: content(table) for name, table in decode_partial(part).items()}
     data = write_open(sessions.step(before, NONE, ClosedPane(fresh)).open, TEXT, SESSION)
-    assert left_out(b"") == b""
-    step = sessions.step(before, read_open(left_out(data), TEXT, SESSION), ClosedPane())
+    after = read_open(lacking_after(data, TEXT, SESSION, 2 * GAP), TEXT, SESSION)
+    step = sessions.step(before, after, ClosedPane(start_us=2 * GAP, end_us=3 * GAP))
     assert step.completeness == 0.0
     assert step.ended["main"].rows_max == 2
     assert step.open.is_empty

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elfmesh import ql
 from elfmesh.errors import DataError
 from elfmesh.ql.engine import open_groups
-from elfmesh.ql.engine.open_groups import due_us, left_out, read_open
+from elfmesh.ql.engine.open_groups import due_us, lacking_after, read_open
 from elfmesh.ql.plan.statement import SEALED
 from tests.ql.sealing import WIDTH, Ended, Line, close_all, oracle
 from tests.ql.sessions import JOB, ROOT, manifest
@@ -168,7 +168,7 @@ def test_open_partitions_show_when_the_first_of_them_is_due() -> None:
 
 
 def test_behind_a_skipped_interval_partitions_are_open_and_incomplete() -> None:
-    data = left_out(opened([at(0.5), at(0.7, "b"), at(0.8, "c", ends=True)]))
+    data = lacking_after(opened([at(0.5), at(0.7, "b"), at(0.8, "c", ends=True)]), text_of(), SEALED, WIDTH)
     read = read_open(data, text_of(), SEALED)
     assert list(read.shares) == [0.0]
     assert read.ended["main"].count == 1

@@ -16,8 +16,9 @@ from elfmesh import ql
 from elfmesh.cbt import Panes, decode_partial, encode_parts
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine import sessions
-from elfmesh.ql.engine.open_groups import NONE, ClosedPane
-from tests.ql.sessions import SECOND, Record, close_all, content, walk
+from elfmesh.ql.engine.open_groups import NONE, ClosedPane, lacking_after, read_open
+from elfmesh.ql.plan.statement import SESSION
+from tests.ql.sessions import SECOND, Record, close_all, content, partials, walk
 from tests.ql.test_spark_agreement import _same
 
 GAP = 5 * SECOND
@@ -103,6 +104,28 @@ def test_a_session_has_the_least_completeness_of_the_intervals_it_spans() -> Non
         if table.num_rows
     ]
     assert shares == [(3, 0.5), (7, 1.0)]
+
+
+def test_a_session_that_may_have_begun_in_an_incomplete_interval_is_incomplete() -> None:
+    """Another agent may have a record of a at 4 s: the session would begin there."""
+    records = [(1 * SECOND, "b", 1), (6 * SECOND, "a", 1), (21 * SECOND, "c", 1)]
+    found = [
+        (index, share)
+        for index, table, share in close_all(TEXT, [records], shares={0: 0.5})
+        if table.num_rows
+    ]
+    assert found == [(1, 0.5), (2, 0.5), (5, 1.0)]
+
+
+def test_a_session_behind_a_skipped_interval_is_incomplete_even_if_none_was_open() -> None:
+    statement = ql.parse(TEXT)
+    open_ = read_open(lacking_after(b"", TEXT, SESSION, GAP), TEXT, SESSION)
+    (part,) = partials(TEXT, [(6 * SECOND, "a", 1)])[1]
+    fresh = {name: content(table) for name, table in decode_partial(part).items()}
+    step = sessions.step(statement, open_, ClosedPane(fresh, start_us=GAP, end_us=2 * GAP))
+    assert list(step.open.shares) == [0.0]
+    later = sessions.step(statement, open_, ClosedPane(fresh, start_us=2 * GAP, end_us=3 * GAP))
+    assert list(later.open.shares) == [1.0]
 
 
 def test_keys_of_other_types_are_other_groups() -> None:

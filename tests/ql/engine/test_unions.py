@@ -1,4 +1,4 @@
-"""Columns of the the queries of a UNION: the type they have in common, as Spark's."""
+"""Columns of the queries of a UNION: the type they have in common, as Spark's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_sum_beyond_64_bits_stays_exact_beside_others() -> None:
     ],
 )
 def test_types_without_a_common_one_are_refused_by_their_names(one: str, other: str, named: str) -> None:
-    with pytest.raises(QueryError, match="the queries of a UNION") as caught:
+    with pytest.raises(QueryError, match="in the queries that are combined") as caught:
         column(f"SELECT {one} AS x FROM t UNION ALL SELECT {other} FROM t")
     assert named in caught.value.message
     assert caught.value.line == 1
