@@ -54,7 +54,7 @@ def _holds(seed: int | str) -> None:
 
 
 CLEAN = 5
-"""A workload with many clean records in two schedules. In others a loss in a late interval leaves none clean."""
+"""A workload with many clean records in two schedules. Elsewhere a loss in a late interval leaves none."""
 
 
 @cache

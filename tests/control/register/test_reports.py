@@ -6,9 +6,9 @@ import pytest
 
 from elfmesh.control.register.reports import AcceptorReport, sources_of
 from elfmesh.machine import Contact
-from tests.control.register.test_votes import A
+from tests.control.register.support import A, B
 
-B, C = Contact(b"\x0b" * 20, "sim", 11), Contact(b"\x0c" * 20, "sim", 12)
+C = Contact(b"\x7f" * 20, "sim", 12)
 
 
 def reports(**latest: int | None) -> dict[bytes, AcceptorReport]:
