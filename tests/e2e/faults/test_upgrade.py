@@ -7,6 +7,7 @@ sdist, a shallow clone) that is said and the test is skipped; the handshake's ow
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 from collections.abc import Iterator
@@ -134,7 +135,7 @@ def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_and_downgrade
 
 @pytest.mark.exhaustive
 def test_agents_of_both_releases_make_each_change_once_in_a_mixed_fleet(fleet: Fleet, tmp_path: Path) -> None:
-    """At each mixture every agent changes a job of its own, which an agent of either release leads.
+    """At each mixture every agent changes three jobs, which agents of either release lead.
 
     An agent of the release before names no precondition, and a master of it does not know one.
     """
@@ -150,10 +151,10 @@ def test_agents_of_both_releases_make_each_change_once_in_a_mixed_fleet(fleet: F
         restarted.environment = environment
         restarted.start([other.overlay for other in fleet if other is not restarted])
         restarted.wait_ready()
-        version += 1
-        for agent in fleet:
-            change(agent, version)
-            led_by = agent.get(f"/v1/jobs/e2e/{job(agent)}")["master"]
+        for agent, owner in itertools.product(fleet, fleet):
+            version += 1
+            change(agent, owner, version)
+            led_by = agent.get(f"/v1/jobs/e2e/{job(owner)}")["master"]
             masters.add((bool(agent.environment), bool(named(fleet, led_by).environment)))
     assert {(True, False), (False, True)} <= masters, "no agent asked a master of the other release"
     for agent in fleet:
@@ -176,9 +177,9 @@ def changed(agent: Agent, version: int) -> str:
     )
 
 
-def change(agent: Agent, version: int) -> None:
-    """Update its job, pause, resume, delete and begin it again, and see each change once."""
-    path = f"/v1/jobs/e2e/{job(agent)}"
+def change(agent: Agent, owner: Agent, version: int) -> None:
+    """Update a job, pause, resume, delete and begin it again by one agent, and see each change once."""
+    path = f"/v1/jobs/e2e/{job(owner)}"
 
     def made(method: str, path: str, body: object = None) -> None:
         def answered() -> bool:
@@ -200,7 +201,7 @@ def change(agent: Agent, version: int) -> None:
 
     creator = eventually(lambda: is_at("running", 1) and agent.get(path), what="the job")["creator"]
     made(
-        "POST", "/v1/jobs", {"text": changed(agent, version), "job": f"e2e/{job(agent)}", "creator": creator}
+        "POST", "/v1/jobs", {"text": changed(owner, version), "job": f"e2e/{job(owner)}", "creator": creator}
     )
     eventually(lambda: is_at("running", 2), what="version 2")
     made("POST", f"{path}/pause")
@@ -208,5 +209,5 @@ def change(agent: Agent, version: int) -> None:
     made("POST", f"{path}/resume")
     eventually(lambda: is_at("running", 2), what="a resumed job")
     made("DELETE", path)
-    made("POST", "/v1/jobs", {"text": changed(agent, version)})
+    made("POST", "/v1/jobs", {"text": changed(owner, version)})
     eventually(lambda: is_at("running", 1), what="the job that began again")
