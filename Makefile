@@ -43,7 +43,7 @@ PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 
 # Each of some hundred processes, and each collection of tests, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: $(NATIVE) ## every check, the long ones in their short version (13 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (16 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
@@ -52,7 +52,7 @@ quick: $(NATIVE) ## what a contributor runs before each commit: style, types, im
 		tests/test_tidy.py tests/test_mirror.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
 		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
-test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (30 minutes)
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (40 minutes)
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "(exhaustive or hypothesis) and not nightly" \
 		--hypothesis-profile exhaustive
 
