@@ -7,7 +7,7 @@ Invariants: a domain lies within one domain of every label before its own, so th
 two regions are two. An agent without a label is in the domain "" of that label; a value is never guessed.
 All choices depend on the order of the candidates only, which callers sort by distance.
 
-Paper: PPA (standbys in other failure domains); "Replicated processing over wide areas" V-A (distance between
+Paper: PPA (standbys in other failure domains); Hwang et al. V-A (distance between
 replicas). Deviation: labels, where there are any, instead of latency.
 """
 

@@ -1,4 +1,4 @@
-"""When a master grants that votes close complete intervals (D-20).
+"""When a master grants that votes close complete intervals (D-22).
 
 Owns the decision. `closing.commit` writes the grant into the register's value, and ends it.
 

@@ -25,7 +25,10 @@ JOBS_MAX = 1000
 
 STOPPED_MAX = 4096
 KIND = "stopped"
-"""Of what is kept on disk: by job, the incarnation that was over last. Earlier ones have lower epochs."""
+"""Kind of the stored state that names, for each job, the last incarnation that ended at this agent.
+
+A message of an earlier incarnation has a lower epoch, so one name is enough.
+"""
 
 
 class JobAdmission:

@@ -6,7 +6,7 @@ intervals.
 Invariants: a contribution counts as safe when `replicas` peers have acknowledged it, at least one of them in
 another failure domain than this agent; what is not acknowledged is sent again until it is closed.
 
-Paper: PPA 3 and "Replicated processing over wide areas" 3. Deviation: which peers is a function of the
+Paper: PPA 3 and Hwang et al. 3. Deviation: which peers is a function of the
 roster, not of a planner: nearest by id among the other racks first, so that no agent keeps for all.
 """
 

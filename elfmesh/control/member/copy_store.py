@@ -6,7 +6,7 @@ by others (`copy_sender`, the master).
 Invariants: an acknowledgement leaves after the copy is on disk; nothing is kept of a job this agent does not
 work on, nor below what is closed; at most `KEPT_BYTES_MAX` are kept, a copy beyond that is not acknowledged.
 
-Paper: "Replicated processing over wide areas" 3 keeps what was sent until it is safe downstream; PPA 3.
+Paper: Hwang et al. 3 keeps what was sent until it is safe downstream; PPA 3.
 Deviation: partial aggregates are kept, not tuples: they are small.
 """
 

@@ -6,7 +6,7 @@ a contribution goes to all trees of its partition. Does not know which contribut
 Invariant: all trees of a partition get the same segments in the same order, so that each of them alone has
 everything of the partition.
 
-Paper: ELF 2.3 ("we build m aggregation trees"); "Replicated processing over wide areas" III (replicas of one
+Paper: ELF 2.3 ("we build m aggregation trees"); Hwang et al. III (replicas of one
 operator get the same input).
 """
 

@@ -9,7 +9,7 @@ these terms name all its members. Then its numbers mean the same agents here (`r
 of one site are a replica buffer: an interval is closed by the parts of one site, or by those of this term,
 never by both (D-7). The first complete one counts.
 
-Paper: "Replicated processing over wide areas" IV-B (the first copy of a tuple counts). Deviation: a
+Paper: Hwang et al. IV-B (the first copy of a tuple counts). Deviation: a
 contribution is identified by its member and interval instead of by its content.
 """
 

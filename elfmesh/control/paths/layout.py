@@ -9,7 +9,7 @@ site is the master; the others are members in other failure domains. With severa
 gateway only where its group has no other agent, because it must not take what it collects with it. A layout
 decides no row: a wrong one costs bytes and time.
 
-Paper: "Replicated processing over wide areas" V-A (placement of operators). Deviation: labels, where there
+Paper: Hwang et al. V-A (placement of operators). Deviation: labels, where there
 are any, instead of latency; the choice among the agents of a group is by hash.
 """
 

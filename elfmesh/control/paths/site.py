@@ -8,7 +8,7 @@ has nothing that the record leaves out: no revision, and nothing of a member tha
 require. Therefore the record is a function of the contributions, and equal at all sites (ADR 0049). Parts
 count only if they are of the grant's roster epoch, and numbers only by the grant's roster.
 
-Paper: "Replicated processing over wide areas" IV-B and IV-F (every replica finalises; the first counts).
+Paper: Hwang et al. IV-B and IV-F (every replica finalises; the first counts).
 """
 
 from __future__ import annotations

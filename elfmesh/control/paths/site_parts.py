@@ -8,7 +8,7 @@ and not stored without room; then the new master waits for the members, which co
 arrives within `PENDING_S` after a request answers this request too, because roots may still send what the
 dead master never got.
 
-Paper: "Replicated processing over wide areas" III (stream replicas of one group at several stages).
+Paper: Hwang et al. III (stream replicas of one group at several stages).
 """
 
 from __future__ import annotations

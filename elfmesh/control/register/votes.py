@@ -1,4 +1,4 @@
-"""Votes: the acceptors of a value with a grant close complete intervals without the master (D-20).
+"""Votes: the acceptors of a value with a grant close complete intervals without the master (D-22).
 
 Owns what this agent votes on, the newest votes of the other acceptors, and their repetition. `paths.site`
 makes the records; `grant` has the rules.
@@ -7,7 +7,7 @@ Invariants: an acceptor votes only under the ballot that it has accepted last an
 and only on a record that it has. The vote and the record are on disk before it sends either. A record counts
 as closed when a majority has voted alike under one ballot (G5); then it is in every later value (G4).
 
-Paper: "Replicated processing over wide areas" III (the first of several replicas that has an answer gives
+Paper: Hwang et al. III, replication transparency (the first of several replicas that has an answer gives
 it). Deviation: an answer counts when a majority has it, so that no replica can give another one.
 """
 

@@ -7,7 +7,7 @@ Invariants: a site serves records that the register has chosen, which are the sa
 names the numbering of intervals that it reads (`incarnation`, or `near` if it follows the job into the next
 one), so that a site that lags behind a new one cannot answer for it.
 
-Paper: "Replicated processing over wide areas" I (a user reads the replica that answers first). Deviation: the
+Paper: Hwang et al. I (a user reads the replica that answers first). Deviation: the
 site of the user's region, and the master if that is gone or silent.
 """
 

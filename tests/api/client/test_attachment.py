@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import BaseTestServer, TestServer
 
 from elfmesh.api.client.attachment import Attachment
 from elfmesh.api.identity.bearer import write_private
@@ -43,14 +43,7 @@ async def attach(monkeypatch: pytest.MonkeyPatch, file: Path, *, begins_again: b
     app.router.add_get("/v1/programs/a/b", answer)
     async with TestServer(app, host="127.0.0.1") as server:
         attached = asyncio.Event()
-        attachment = Attachment(
-            f"127.0.0.1:{server.port}",
-            program="a/b",
-            creator="me",
-            process=b"p" * 20,
-            handle=nothing,
-            role=lambda role: None,
-        )
+        attachment = attached_to(server)
         running = asyncio.create_task(attachment.run(attached.set))
         waiting = asyncio.create_task(attached.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -61,6 +54,17 @@ async def attach(monkeypatch: pytest.MonkeyPatch, file: Path, *, begins_again: b
             await running
         await asyncio.gather(running, waiting, return_exceptions=True)
     return statuses
+
+
+def attached_to(server: BaseTestServer) -> Attachment:
+    return Attachment(
+        f"127.0.0.1:{server.port}",
+        program="a/b",
+        creator="me",
+        process=b"p" * 20,
+        handle=nothing,
+        role=lambda role: None,
+    )
 
 
 async def test_an_agent_that_has_begun_again_is_asked_with_its_new_token(
@@ -90,14 +94,7 @@ async def test_an_agent_that_does_not_know_a_frame_ends_the_program(monkeypatch:
     app = web.Application()
     app.router.add_get("/v1/programs/a/b", answer)
     async with TestServer(app, host="127.0.0.1") as server:
-        attachment = Attachment(
-            f"127.0.0.1:{server.port}",
-            program="a/b",
-            creator="me",
-            process=b"p" * 20,
-            handle=nothing,
-            role=lambda role: None,
-        )
+        attachment = attached_to(server)
         following = asyncio.create_task(attachment.follow("ads/clicks"))
         with pytest.raises(RuntimeFailure, match="does not know a frame"):
             await attachment.run(lambda: None)
@@ -128,14 +125,7 @@ async def test_a_topic_may_be_followed_while_an_attachment_begins(monkeypatch: p
     app = web.Application()
     app.router.add_get("/v1/programs/a/b", answer)
     async with TestServer(app, host="127.0.0.1") as server:
-        attachment = Attachment(
-            f"127.0.0.1:{server.port}",
-            program="a/b",
-            creator="me",
-            process=b"p" * 20,
-            handle=nothing,
-            role=lambda role: None,
-        )
+        attachment = attached_to(server)
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(attachment.follow("test/one"))]
         tasks.append(asyncio.create_task(attachment.posts_handled("test/one", "i:1")))
         await asyncio.sleep(0)

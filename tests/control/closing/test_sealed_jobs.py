@@ -23,6 +23,7 @@ from elfmesh.ql.engine import open_groups
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.member.support import ENDS, SEALED, SESSIONS, Agent
+from tests.control.succession import led_by_a_successor
 from tests.ql.sealing import Ended, Line, oracle
 
 JOB = "ads/ends"
@@ -95,23 +96,13 @@ def test_records_of_an_ended_partition_are_late() -> None:
 
 def heir_of(seed: int) -> tuple[dict[int, list[tuple[Any, ...]]], dict[int, list[tuple[Any, ...]]]]:
     """Rows of a job whose master dies while partitions are open: those that are, and those that shall be."""
-    rng = random.Random(seed)
-    world = World(6)
-    world.apply(world[0], SEALED.replace("ALL", "ONE"))
-    dead = world.master(JOB)
-    stay = [agent for agent in world.living if agent is not dead]
-    for key in "abcdef":
-        feed(rng.choice(stay), *((rng.uniform(0, 4), key) for _ in range(3)))
-        feed(rng.choice(stay), (rng.uniform(5, 15), key + ENDS))
-    world.seal_all(BASE + 5 * SLIDE)
-    world.run(rng.choice([0.0, 0.003, 0.01, 1.5]))
-    world.kill(dead)
-    world.run(rng.choice([0.0, 3.0]))
-    world.seal_all(BASE + 9 * SLIDE)
-    world.run(5.0)
-    assert world.master(JOB) is not dead
-    world.seal_all(BASE + 16 * SLIDE)
-    world.run(10.0)
+
+    def write(agents: list[Agent], rng: random.Random) -> None:
+        for key in "abcdef":
+            feed(rng.choice(agents), *((rng.uniform(0, 4), key) for _ in range(3)))
+            feed(rng.choice(agents), (rng.uniform(5, 15), key + ENDS))
+
+    world, stay = led_by_a_successor(SEALED.replace("ALL", "ONE"), JOB, seed, write)
     return rows_of(world), wanted(stay, "ONE")
 
 

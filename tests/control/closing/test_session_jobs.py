@@ -14,6 +14,7 @@ from elfmesh.control.jobs.register_value import RegisterCell
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.member.support import SESSIONS, Agent
+from tests.control.succession import led_by_a_successor
 from tests.ql.sessions import walk
 
 JOB = "shop/visits"
@@ -68,23 +69,7 @@ def test_sessions_span_intervals_and_agents_and_end_where_no_agent_has_records()
 
 def heir_of(seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Sessions of a job whose master dies while some are open: those that are, and those that shall be."""
-    rng = random.Random(seed)
-    world = World(6)
-    world.apply(world[0], SESSIONS)
-    dead = world.master(JOB)
-    stay = [agent for agent in world.living if agent is not dead]
-    traffic(stay, seed, 0, 12)  # what is lost with the master is what it knew, and nothing else
-    world.seal_all(BASE + 5 * SLIDE)
-    world.run(rng.choice([0.0, 0.003, 0.01, 1.5]))
-    world.kill(dead)
-    world.run(rng.choice([0.0, 3.0]))
-    world.seal_all(BASE + 9 * SLIDE)
-    world.run(5.0)
-    assert world.master(JOB) is not dead
-    world.seal_all(BASE + 16 * SLIDE)
-    world.run(10.0)
-    indices = [record.index for record, _ in world.results(world.living[0], JOB)]
-    assert indices == sorted(set(indices))
+    world, stay = led_by_a_successor(SESSIONS, JOB, seed, lambda agents, _: traffic(agents, seed, 0, 12))
     return found(world), wanted(stay)
 
 

@@ -12,6 +12,7 @@ from elfmesh.control.jobs.records import iso_us
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.member.support import Agent
+from tests.control.succession import led_by_a_successor
 from tests.ql.counting import near_pairs
 from tests.ql.sessions import Record
 
@@ -84,23 +85,8 @@ def test_pairs_span_intervals_and_agents(kind: str) -> None:
 
 def heir_of(seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Pairs of a job whose master dies while records wait: those that are, and those that shall be."""
-    rng = random.Random(seed)
-    world = World(6)
-    world.apply(world[0], TEXT.format("LEFT"))
-    dead = world.master(JOB)
-    stay = [agent for agent in world.living if agent is not dead]
-    traffic(stay, seed, 0, 10)
-    world.seal_all(BASE + 5 * SLIDE)
-    world.run(rng.choice([0.0, 0.003, 0.01, 1.5]))
-    world.kill(dead)
-    world.run(rng.choice([0.0, 3.0]))
-    world.seal_all(BASE + 9 * SLIDE)
-    world.run(5.0)
-    assert world.master(JOB) is not dead
-    world.seal_all(BASE + 16 * SLIDE)
-    world.run(10.0)
-    indices = [record.index for record, _ in world.results(world.living[0], JOB)]
-    assert indices == sorted(set(indices))
+    text = TEXT.format("LEFT")
+    world, stay = led_by_a_successor(text, JOB, seed, lambda agents, _: traffic(agents, seed, 0, 10))
     return found(world), wanted(stay, "LEFT")
 
 

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.jobs.test_sessions import write
 from tests.e2e.live import by_index
 from tests.e2e.zygote import elf
 
 OPTIONS = ",format=json,idle=1 h"
 WAIT = "EVERY '5 s' HORIZON '60 s' ON STRAGGLER WAIT AS"
+USERS = 30
 TEXTS = {
     "rows": f"""CREATE JOB shop.rows {WAIT} SELECT k, window_start AS first, window_end AS last,
         count(*) AS n, sum(v) AS total FROM log GROUP BY ROWS(7, 3), k ORDER BY k""",
@@ -30,17 +32,6 @@ TEXTS = {
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     with Fleet(tmp_path) as fleet:
         yield fleet
-
-
-def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int) -> None:
-    """Records of many keys, each of them at all agents; every agent has something in every second."""
-    for number in range(3):
-        with fleet.log(number).open("a") as file:
-            for at in range(count):
-                minutes, seconds = divmod(begin + (end - begin) * at / count, 60)
-                line: dict[str, str | int] = {"ts": f"2015-05-17T10:{int(minutes):02}:{seconds:06.3f}Z"}
-                line |= {"k": f"user-{rng.randrange(30)}", "v": rng.randrange(9)}
-                file.write(json.dumps(line) + "\n")
 
 
 def expected_of(fleet: Fleet, text: str) -> dict[int, dict[str, Any]]:
@@ -60,16 +51,16 @@ def test_both_outlive_the_masters_of_their_jobs(fleet: Fleet) -> None:
     for text in TEXTS.values():
         assert fleet[1].apply(text)["acknowledged"] == 3
     rng = random.Random(4)
-    write(fleet, rng, 0, 40, 200)
+    write(fleet, rng, 0, 40, 200, USERS)
     for name in TEXTS:
         eventually(partial(has_results, fleet, name), what=f"results of {name}")
     names = {fleet[0].get(f"/v1/jobs/shop/{name}")["master"] for name in TEXTS}
     dead = next(agent for agent in fleet if agent.name in names)
     dead.kill()
-    write(fleet, rng, 40, 80, 200)
+    write(fleet, rng, 40, 80, 200, USERS)
     dead.start([agent.overlay for agent in fleet if agent is not dead])
     dead.wait_ready()
-    write(fleet, rng, 900, 901, 1)
+    write(fleet, rng, 900, 901, 1, USERS)
     for name, text in TEXTS.items():
         expected = expected_of(fleet, text)
 

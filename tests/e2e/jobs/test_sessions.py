@@ -26,14 +26,14 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int) -> None:
-    """Visits of many keys, each of them at all agents; every agent has something in every second."""
+def write(fleet: Fleet, rng: random.Random, begin: int, end: int, count: int, users: int = 120) -> None:
+    """Records of many users, each of them at all agents; every agent has something in every second."""
     for number in range(3):
         with fleet.log(number).open("a") as file:
             for at in range(count):
                 minutes, seconds = divmod(begin + (end - begin) * at / count, 60)
                 line: dict[str, str | int] = {"ts": f"2015-05-17T10:{int(minutes):02}:{seconds:06.3f}Z"}
-                line |= {"k": f"user-{rng.randrange(120)}", "v": rng.randrange(9)}
+                line |= {"k": f"user-{rng.randrange(users)}", "v": rng.randrange(9)}
                 file.write(json.dumps(line) + "\n")
 
 
