@@ -2,8 +2,8 @@
 
 Owns the rules G1 to G7 of docs/adr/0049 and 0059 as pure functions. Sends, stores and times nothing. The
 machines of the agent call them, and the model in tests/control/register explores them. The model alone calls
-`may_announce`, `renewed`, `may_exclude`, `next_span`, `may_take` and `roster_epoch`, because agents end a grant
-at a take-over and exclude no member (ADR 0070).
+`may_announce`, `renewed`, `may_exclude`, `next_span`, `may_take` and `roster_epoch`, because agents end a
+grant at a take-over and exclude no member (ADR 0070).
 
 A *grant* in the register's value permits the acceptors to close complete intervals by votes. A vote is a
 *chain* of records, which it has up to its end. The rules only compare the links of chains, which may be
