@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -24,6 +25,8 @@ NEVER = math.inf
 OK, NOT_FOUND, REFUSED = 200, 404, (400, 422)
 STEPS_MAX = 300_000
 """A history that takes more is not decided: those of the tests take thousands."""
+NAMED_ONCE = "(a text that one request names)"
+"""Stands for a text that neither another request nor an answer names: which of them a job has is the same."""
 
 READS = ("results", "offsets", "describe")
 CHANGES = ("apply", "update", "undo", "delete", "pause", "resume")
@@ -187,6 +190,13 @@ def until(history: Iterable[Asked], end: float) -> list[Asked]:
     return [each if each.until < end else replace(each, until=NEVER, status=0, body={}) for each in begun]
 
 
+def _named_once(asked: Iterable[Asked]) -> frozenset[str]:
+    """Texts that no other request and no answer names, so that their requests change a job alike."""
+    requested = Counter(each.text for each in asked if each.text)
+    answered = {each.body.get("text") for each in asked}
+    return frozenset(text for text, count in requested.items() if count == 1 and text not in answered)
+
+
 class _Search:
     """Fewest pending requests first, by what has happened and the state that it led to.
 
@@ -196,6 +206,7 @@ class _Search:
     def __init__(self, known: Sequence[Asked], pending: Sequence[Asked], taken_back: bool) -> None:
         self._known, self._taken_back = known, taken_back
         self._all = [*known, *pending]
+        self._unread = _named_once(self._all)
         self._with = [
             [number for number, each in enumerate(self._all) if each.earliest <= first.until]
             for first in known
@@ -220,11 +231,15 @@ class _Search:
             for number in self._next(done):
                 for reached in following(state, self._all[number], taken_back=self._taken_back):
                     steps, more = steps + 1, done | 1 << number
+                    reached = self._with_names_that_matter(reached)
                     key = ((more & ~goal).bit_count(), -(more & goal).bit_count(), steps)
                     heappush(queue, (*key, more, reached))
             if steps > STEPS_MAX:
                 raise Undecided(f"not decided in {STEPS_MAX} steps; perhaps {self._notified()}")
         return self._notified()
+
+    def _with_names_that_matter(self, state: State) -> State:
+        return state._replace(text=NAMED_ONCE) if state.text in self._unread else state
 
     def _read(self, done: int, goal: int, state: State) -> int:
         """With all reads that this state explains: none of them needs a later one."""
@@ -254,7 +269,7 @@ class _Search:
                 continue
             if number >= len(self._known):
                 each = self._all[number]
-                asked = (each.verb, each.text, each.seen)
+                asked = (each.verb, NAMED_ONCE if each.text in self._unread else each.text, each.seen)
                 if asked in same:
                     continue
                 same.add(asked)

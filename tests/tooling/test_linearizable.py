@@ -69,6 +69,12 @@ POSSIBLE: dict[str, list[Asked]] = {
         *(silent("update", 2.0 + n, f"{B} {n}") for n in range(15)),
         read(40.0, 4, f"{B} 7"),
     ],
+    "forty without an answer, of which versions show that thirty were made": [
+        NEW,
+        *(silent("update", 2.0 + n, f"{B} {n}") for n in range(40)),
+        *(read(50.0 + n, 1 + 6 * n, f"{B} {6 * n}") for n in range(1, 6)),
+        notified("pause", 60.0, 61.0, state="paused", version=31),
+    ],
 }
 
 IMPOSSIBLE: dict[str, tuple[list[Asked], str]] = {
@@ -145,7 +151,8 @@ def test_a_version_that_its_master_took_back_is_known_only_where_that_may_be() -
 
 def test_a_history_with_too_many_orders_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.linearizable.STEPS_MAX", 50)
-    history = [NEW, *(silent("update", 2.0 + n, f"{B} {n}") for n in range(15)), read(40.0, 9, A)]
+    named_twice = [silent("update", 2.0 + n, f"{B} {n // 2}") for n in range(30)]
+    history = [NEW, *named_twice, read(40.0, 9, A)]
     with pytest.raises(Undecided):
         explain(history)
 
