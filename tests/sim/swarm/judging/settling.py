@@ -146,7 +146,10 @@ class Settling:
             if all(self.closed(key) >= behind[key] and not self._pending_corrections(key) for key in mine):
                 break
         due = {key: self._due_index(key) for key in mine}
-        while loop.time() < deadline and any(self.closed(key) <= due[key] for key in mine):  # noqa: ASYNC110 - virtual time
+        # A watermark that is under way names the outcomes of the last intervals.
+        while loop.time() < deadline and any(
+            self.closed(key) <= due[key] or self._pending_corrections(key) for key in mine
+        ):
             await asyncio.sleep(0.5)
         self.pending_corrections = {key: self._pending_corrections(key) for key in mine}
         self.counted = {key: self.closed(key) for key in mine}

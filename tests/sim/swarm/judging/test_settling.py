@@ -1,10 +1,16 @@
-"""How long a fleet that has lost agents need not found a job."""
+"""How long a fleet that has lost agents need not found a job, and how long its counts may be on their way."""
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
 from elfmesh import ids
 from elfmesh.control.replicas.terms_query import ALL_NEAR
-from tests.sim.swarm.judging.settling import CREATOR, founded
+from tests.sim.swarm.judging.history import Incarnation
+from tests.sim.swarm.judging.settling import CREATOR, Settling, founded
+from tests.sim.world import vloop
 
 JOB = "sim/ids"
 HOME, OTHER = ids.job_placements(JOB, CREATOR)
@@ -34,3 +40,34 @@ def test_how_many_are_gone_elsewhere_does_not_matter() -> None:
 def test_a_fleet_of_one_founds_alone_when_the_others_are_forgotten() -> None:
     assert founded(JOB, FAR[:1], [])
     assert not founded(JOB, FAR[:1], FAR[1:2])
+
+
+UNDER_WAY_S, COUNTED_UNTIL = 2.0, 60.0
+
+
+class LateWatermark(Settling):
+    """Of a fleet that closes one interval each second; a member learns the outcome of the last ones later."""
+
+    def closed(self, key: Incarnation) -> int:
+        return int(asyncio.get_running_loop().time())
+
+    def _due_index(self, key: Incarnation) -> int:
+        return self.closed(key) + 1
+
+    def _pending_corrections(self, key: Incarnation) -> dict[str, tuple[int, ...]]:
+        now, due = asyncio.get_running_loop().time(), self.due.get(key, 10)
+        return {"h01": (0,)} if due < now < due + UNDER_WAY_S else {}
+
+
+def test_an_outcome_that_is_under_way_is_waited_for() -> None:
+    key: Incarnation = ("sim/ids", "i")
+    swarm = SimpleNamespace(hosts=[], current={"ids": key}, lost={}, jobs={key: SimpleNamespace(slide_s=1)})
+    settling = LateWatermark(cast(Any, swarm))
+
+    async def main() -> None:
+        await settling._all_counted(COUNTED_UNTIL)
+        assert asyncio.get_running_loop().time() < COUNTED_UNTIL
+
+    settling.due = {key: 4}
+    vloop.run(main())
+    assert settling.pending_corrections == {key: {}}
