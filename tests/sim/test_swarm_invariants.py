@@ -16,7 +16,8 @@ from elfmesh.control.protocol.events import Reply
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging import registers
-from tests.sim.swarm.judging.aftermath import _part_of_the_job, joined
+from tests.sim.swarm.judging.absence import joined
+from tests.sim.swarm.judging.aftermath import _part_of_the_job
 from tests.sim.swarm.judging.history import (
     Appended,
     Contribution,
@@ -299,6 +300,21 @@ def test_a_member_away_for_five_minutes_is_not_expected_afterwards() -> None:
     ):
         out.absent["h3"] = [(since, until)]
         assert bool(list(expected(out))) is not is_away, since
+
+
+def test_a_member_that_did_not_reach_the_master_was_away() -> None:
+    """Only from a master of the job, and only if no time lies between the cut and what followed."""
+    out = clean()
+    out.founders[KEY] = ("h1", "h2", "h3")
+    expected = ALL["I6 completeness"]
+    for other, cut, is_away in (
+        ("h1", (-297.0, -280.0), True),
+        ("h1", (-296.9, -280.0), False),
+        ("h1", (-400.0, -280.1), False),
+        ("h9", (-297.0, -280.0), False),
+    ):
+        out.absent["h3"], out.cut_off = [(-280.0, 900.0)], {frozenset(("h3", other)): [cut]}
+        assert bool(list(expected(out))) is not is_away, (other, cut)
 
 
 def test_a_host_that_is_killed_while_it_is_stopped_was_away_once() -> None:

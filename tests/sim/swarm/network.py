@@ -46,6 +46,8 @@ class SwarmLink(LinkModel):
         self.weather = CALM
         self._cuts: dict[int, frozenset[tuple[bytes, bytes]]] = {}
         self._cut_number = 0
+        self._since: dict[int, float] = {}
+        self._mended: list[tuple[float, float, frozenset[tuple[bytes, bytes]]]] = []
 
     def set(self, weather: Weather) -> None:
         self.weather, self.faults = weather, weather.faults
@@ -54,13 +56,21 @@ class SwarmLink(LinkModel):
         """Nothing passes from the first to the second of each pair; returns what `mend` needs."""
         self._cut_number += 1
         self._cuts[self._cut_number] = frozenset(pairs)
+        self._since[self._cut_number] = asyncio.get_running_loop().time()
         return self._cut_number
 
     def mend(self, cut: int) -> None:
-        self._cuts.pop(cut, None)
+        if (pairs := self._cuts.pop(cut, None)) is not None:
+            self._mended.append((self._since.pop(cut), asyncio.get_running_loop().time(), pairs))
 
     def mend_all(self) -> None:
-        self._cuts.clear()
+        for cut in [*self._cuts]:
+            self.mend(cut)
+
+    def cut_off(self, one: bytes, other: bytes) -> list[tuple[float, float]]:
+        """The mended cuts, from when to when, in which one of two agents did not reach the other."""
+        pairs = {(one, other), (other, one)}
+        return [(since, to) for since, to, cut in self._mended if not pairs.isdisjoint(cut)]
 
     @property
     def is_whole(self) -> bool:

@@ -13,7 +13,8 @@ from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.judging import invariants
-from tests.sim.swarm.judging.aftermath import absences, limits_broken, misjudged, truths
+from tests.sim.swarm.judging.absence import absences, cut_off
+from tests.sim.swarm.judging.aftermath import limits_broken, misjudged, truths
 from tests.sim.swarm.judging.ordered_topic import orders, posted
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
@@ -63,7 +64,7 @@ async def _run(
     limits = limits_broken(swarm.hosts, system)
     bugs = misjudged(swarm.hosts, swarm.history)
     now = loop.time()
-    absent = absences(swarm.hosts, now)
+    absent, cuts = absences(swarm.hosts, now), cut_off(swarm.hosts, swarm.network.swarm_link)
     there = tuple(host.name for host in swarm.hosts if host.up and not host.left)
     wanted = posted(swarm) if read else frozenset()
     await swarm.end()
@@ -78,6 +79,7 @@ async def _run(
         there=there,
         closed_in_s=closed,
         absent=absent,
+        cut_off=cuts,
         founders=swarm.founders,
         bugs=[*bugs, *(f"{host.name}: {host.bug!r}" for host in swarm.hosts if host.bug is not None)],
         replayed=replayed,

@@ -46,30 +46,6 @@ def misjudged(hosts: list[Host], history: History) -> list[str]:
     return found
 
 
-def absences(hosts: list[Host], now: float) -> dict[str, list[tuple[float, float]]]:
-    """By name of an agent: from when to when it was down or stopped, or both one after the other."""
-    absent = {host.name: joined([*host.away, *host.stopped, *_down(host, now)]) for host in hosts}
-    for host in hosts:
-        for name, since in host.was.items():  # it left, or lost its disk and came back as another agent
-            absent.setdefault(name, []).append((since, math.inf))
-    return absent
-
-
-def _down(host: Host, now: float) -> list[tuple[float, float]]:
-    return [] if host.down_since is None else [(host.down_since, now)]
-
-
-def joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same times, those that touch as one."""
-    found: list[tuple[float, float]] = []
-    for since, to in sorted(spans):
-        if found and since <= found[-1][1]:
-            found[-1] = (found[-1][0], max(to, found[-1][1]))
-        else:
-            found.append((since, to))
-    return found
-
-
 def _part_of_the_job(host: Host, opened: Mapping[int, float], began: float) -> list[Written]:
     """What was rotated before a job first looked at its log is not part of it, unless its stream names it.
 

@@ -224,11 +224,13 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
         if (record.state == "FINAL") != (not record.missing) and not lower:
             yield f"{where}: {record.state} with missing {record.missing}"
         for founder in out.founders.get(truth.key, ()):
-            # Who is away is expected for five minutes, and in every window that had begun before (D-14). Who
-            # comes back without its disk is another agent: the one that it was is away from then on.
+            # Who is away, or does not reach the master, is expected for five minutes, and in every window
+            # that had begun before (D-14). Who comes back without its disk is another agent, and the one that
+            # it was is away from then on.
             away = any(
                 min(to, each.at) - since >= EVICT_S and not _had_begun(out.scenario, record, since)
-                for since, to in out.absent.get(founder, ())
+                for spans in out.unreached(truth.key, founder, record.epoch)
+                for since, to in spans
             )
             if founder not in roster and not away:
                 yield f"{where}: {founder} was there from the beginning and is not expected"

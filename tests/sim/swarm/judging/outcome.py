@@ -8,6 +8,7 @@ from typing import Any
 
 from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.ql.plan.delivery import POSITION, PRODUCER
+from tests.sim.swarm.judging.absence import joined
 from tests.sim.swarm.judging.history import Appended, History, Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
 from tests.sim.swarm.scenario import Scenario
@@ -35,6 +36,7 @@ class Outcome:
         there: names of the agents that are members at the end.
         closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
         absent: names of agents that were away, and when (from, to).
+        cut_off: by names of two agents, when one did not reach the other (from, to).
         founders: by job, who was a member from the beginning, or from that of a job before it was recovered.
         bugs: agents that ended for no fault of ours.
         replayed: what a replay of all messages changed.
@@ -58,6 +60,7 @@ class Outcome:
     counted: dict[Incarnation, int] = field(default_factory=dict)
     there: tuple[str, ...] = ()
     absent: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    cut_off: dict[frozenset[str], list[tuple[float, float]]] = field(default_factory=dict)
     founders: dict[Incarnation, tuple[str, ...]] = field(default_factory=dict)
     bugs: list[str] = field(default_factory=list)
     replayed: list[str] = field(default_factory=list)
@@ -81,6 +84,20 @@ class Outcome:
             if key in self.truths:
                 for each in appended:
                     yield self.truths[key], each
+
+    def unreached(self, key: Incarnation, agent: str, epoch: int) -> Iterator[list[tuple[float, float]]]:
+        """For each master of a job up to an epoch: when an agent was away, or cut off from it."""
+        led = [
+            hosts
+            for (job, each), hosts in self.history.leaders.items()
+            if self._led(job, key) and each <= epoch
+        ]
+        for master in sorted({host for hosts in led for host in hosts}):
+            cuts = self.cut_off.get(frozenset((agent, master)), ())
+            yield joined([*self.absent.get(agent, ()), *cuts])
+
+    def _led(self, job: bytes, key: Incarnation) -> bool:
+        return self.history.names.get(job) == key[0]
 
     def revs(self, key: Incarnation, record: ResultRecord) -> dict[str, int]:
         """The revision of each member's contribution that is inside, where it is not the first."""

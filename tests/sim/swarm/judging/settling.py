@@ -147,7 +147,7 @@ class Settling:
                 break
         due = {key: self._due_index(key) for key in mine}
         # A watermark that is under way names the outcomes of the last intervals.
-        while loop.time() < deadline and any(
+        while loop.time() < deadline and any(  # noqa: ASYNC110 - virtual time
             self.closed(key) <= due[key] or self._pending_corrections(key) for key in mine
         ):
             await asyncio.sleep(0.5)
