@@ -32,7 +32,7 @@ from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.multi_stream_reader import MultiStreamReader, together
 from elfmesh.ingest.ports import HELD_BYTES_MAX
 from elfmesh.ingest.read_loop import Ingest
-from elfmesh.ingest.scheduling.job_isolation import JobIsolation
+from elfmesh.ingest.scheduling.job_isolation import JobIsolation, own_home
 from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.scheduling.task_queue import TaskQueue
 from elfmesh.ingest.sources.blocks import POLL_BYTES
@@ -324,7 +324,7 @@ class WorkerHost:
             return self.ingests[job.home]
         configs = {name: self._streams[name] for name in names}
         readers = {name: self._open_reader(name, config) for name, config in configs.items()}
-        job.home = f"{' + '.join(names)} for {job.manifest.qualified}"
+        job.home = own_home(job, " + ".join(names), self.ingests)
         if len(names) > 1:
             read_from = {name: config.read_from for name, config in configs.items()}
             reader: Reader = MultiStreamReader(readers, read_from, job.fields_of)

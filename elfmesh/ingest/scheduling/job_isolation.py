@@ -183,7 +183,7 @@ class JobIsolation:
 
     async def _part(self, job: LocalJob, kind: set[str], caught_up: Callable[[], None] | None) -> None:
         old = self._ingests[job.home]
-        name = f"{job.home} for {job.manifest.qualified}"
+        name = own_home(job, job.home, self._ingests.keys() | self._behind | self._slow)
         kind.add(name)
         new = self._open_apart(name, job.home, caught_up)
         await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
@@ -198,6 +198,15 @@ class JobIsolation:
 
     def _is_shared(self, job: LocalJob) -> bool:
         return job.home in self._streams
+
+
+def own_home(job: LocalJob, stream: str, homes: Collection[str]) -> str:
+    """Return a name that is not in `homes` for the read loop of one job.
+
+    Jobs of several creators can have one name, and a job can begin at its other placement before it ends here.
+    """
+    name = f"{stream} for {job.manifest.qualified}"
+    return f"{name} ({job.manifest.job_id.hex()})" if name in homes else name
 
 
 def _is_far_behind(job: LocalJob, stream: Stream) -> bool:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
+from elfmesh import ids
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.stream import LONG_SEAL_S
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -66,6 +68,33 @@ def test_a_job_that_is_moved_loses_and_repeats_nothing(tmp_path: Path, seed: int
         assert places == {"log": {stayed.qualified}, f"log for {moved.qualified}": {moved.qualified}}
         host.host.stop_job(ctl.StopWorker(moved.job_id, moved.incarnation))
         await until(lambda: set(host.host.describe()) == {"log"})
+        await host.host.close()
+        assert host.errors == []
+
+    asyncio.run(run())
+
+
+def test_jobs_of_one_name_are_read_apart_from_each_other(tmp_path: Path) -> None:
+    """Two creators may have jobs of one name, and a job may begin at its other placement before it ends."""
+
+    async def run() -> None:
+        path = tmp_path / "log"
+        path.touch()
+        host = Host(path, MemoryStorage())
+        job = manifest()
+        jobs = [job, replace(job, creator="you", job_id=ids.job_id(job.qualified, "you"))]
+        for each in jobs:
+            host.host.start_job(ctl.StartWorker(each, FIRST_INDEX))
+        await until(lambda: {each.job_id for each in jobs} <= set(host.host._jobs))
+        for each in jobs:
+            host.host._too_slow(each.job_id)
+        await until(lambda: host.host._task_queue.idle)
+        assert len(host.host.describe()) == 1 + len(jobs)
+        host.host.stop_job(ctl.StopWorker(jobs[0].job_id, jobs[0].incarnation))
+        host.host.pause_job(jobs[1].job_id)
+        host.host.resume_job(jobs[1].job_id)
+        host.write((0, "a"), (600, "end"))
+        await until(lambda: host.counts(jobs[1]) == {(FIRST_INDEX, "a"): 1})
         await host.host.close()
         assert host.errors == []
 
