@@ -99,10 +99,14 @@ def refuse(context: Context, origin: Contact, token: int, status: int, text: str
     respond(context, origin, token, status, error_body(text, hint=hint, code=code))
 
 
-def no_such_job(context: Context, origin: Contact, token: int, text: str, *, ended: bool) -> None:
-    """Refuse a request about a job that is not led here; `ended`: the last job with its id has ended."""
+def no_such_job(context: Context, origin: Contact, token: int, text: str, *, ended: str) -> None:
+    """Refuse a request about a job that is not led here.
+
+    `ended`: the incarnation of the last job with its id if that has ended, else "". Earlier releases send and
+    read only whether there is one.
+    """
     body = error_body(text, hint="`elf get jobs` lists the jobs.")
-    respond(context, origin, token, NOT_FOUND, body | {ENDED: True} if ended else body)
+    respond(context, origin, token, NOT_FOUND, body | {ENDED: ended} if ended else body)
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

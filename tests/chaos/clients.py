@@ -32,6 +32,8 @@ VERBS = {
     "delete": 1,
 }
 """What a client asks for, and how often among each other."""
+ROUTES = {"undo": "rollout/undo"}
+"""Where the route of a verb is not its name."""
 
 
 class Clients:
@@ -84,7 +86,7 @@ class Clients:
         elif verb in ("describe", "offsets"):
             status, notified = answer(agent, "GET", job if verb == "describe" else f"{job}/{verb}")
         else:
-            status, notified = answer(agent, "POST", f"{job}/{verb}", {})
+            status, notified = answer(agent, "POST", f"{job}/{ROUTES.get(verb, verb)}", {})
         until = time.monotonic() if status else None
         asked |= {"verb": verb, "since": since, "until": until, "status": status, "body": notified}
         with self._lock, self._path.open("a") as file:

@@ -250,6 +250,18 @@ class Leadership:
 
         self.first.survey(job, surveyed)
 
+    def look(self, found: Survey, then: Callable[[bool], None]) -> None:
+        """Read the register of a job whose terms are known; `then` receives whether it has ended there."""
+
+        def looked(outcome: Won | Lost) -> None:
+            cell = outcome.cell
+            then(cell is not None and cell.value.deleted)
+
+        if found.terms is None:
+            then(False)
+        else:
+            self.elections.create(found.terms.manifest, FIRST, found, looked, kind=Look)
+
     def lead_new(self, won: Won) -> Master:
         """Lead a job whose register has just been created."""
         manifest = won.terms.manifest

@@ -101,7 +101,7 @@ class Creation:
             outdated(self._context, message, Seen(job, self._leadership.over(job)))
         elif message.update:
             text = f"there is no such job: {message.manifest.qualified}"
-            ended = bool(self._leadership.over(job))
+            ended = self._leadership.over(job)
             no_such_job(self._context, message.origin, message.token, text, ended=ended)
         elif message.dry_run:
             self._would_create(message)

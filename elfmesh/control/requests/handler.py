@@ -231,7 +231,7 @@ class RequestHandler:
         elif leader is not None or seen is not None:
             refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
-            no_such_job(self.context, ask.origin, ask.token, "there is no such job", ended=bool(over))
+            no_such_job(self.context, ask.origin, ask.token, "there is no such job", ended=over)
 
     # -- all agents ------------------------------------------------------------------------------------
 

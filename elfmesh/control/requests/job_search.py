@@ -10,7 +10,7 @@ the register had a value, or whose end the agent has missed. The client can then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from elfmesh import ids
@@ -18,7 +18,7 @@ from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.replies import JobRow
 from elfmesh.control.requests.combined import answers_of_all
-from elfmesh.control.requests.verbs import KNOWN
+from elfmesh.control.requests.verbs import KNOWN, OVER
 
 SEARCH_S = 10.0
 """Time for which a job without a master is searched for."""
@@ -52,7 +52,7 @@ class JobSearch:
         unknown: dict[str, Any],
         ask: Callable[[bytes, Take], object],
         *,
-        ended: bool,
+        ended: Collection[object],
         only: bytes | None = None,
     ) -> None:
         """Search for a job, send the client's request to it, and answer the client.
@@ -62,14 +62,19 @@ class JobSearch:
             qualified: the job as namespace/name.
             unknown: the answer if no agent knows the job.
             ask: sends the client's request to the agent closest to a job's id.
-            ended: the last job of this name has ended. Then only masters answer, because an agent that has
-                missed the end would know the job.
+            ended: for each placement of this name, the incarnation of the last job if it has ended. An agent
+                that has missed the end knows the job, and leaves it out. Where an agent of an earlier release
+                does not name the incarnation, only masters answer.
             only: the id of the job, if jobs of other creators do not matter.
         """
         until = self._context.now + SEARCH_S
+        over = [each for each in ended if isinstance(each, str) and each]
+        question = {"job": qualified, KNOWN: len(over) == sum(map(bool, ended))} | (
+            {OVER: over} if over else {}
+        )
 
         def search() -> None:
-            self._ask_all(client, "whose", {"job": qualified, KNOWN: not ended}, found)
+            self._ask_all(client, "whose", question, found)
 
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
             rows = answers_of_all("whose", payload, self._context.stats) if status == OK else []

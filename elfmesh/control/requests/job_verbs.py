@@ -30,7 +30,7 @@ from elfmesh.control.requests.no_majority import NoMajority
 from elfmesh.control.requests.paths_plan import job_layout
 from elfmesh.control.requests.precondition import admits
 from elfmesh.control.requests.story import interval_of, own_steps
-from elfmesh.control.requests.verbs import HUNG_UP, KNOWN
+from elfmesh.control.requests.verbs import HUNG_UP, KNOWN, OVER
 from elfmesh.control.requests.version_handler import VersionHandler, status
 from elfmesh.control.requests.voting import health, voting
 from elfmesh.control.requests.why import explanation
@@ -174,7 +174,13 @@ def whose(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
         return rows
     manifests = {job: replica.terms.manifest for job, replica in parts.leadership.replicas.items()}
     manifests |= {job: member.manifest for job, member in parts.member_host.members.items()}
-    named = [each for _, each in sorted(manifests.items()) if each.qualified == body.get("job")]
+    given = body.get(OVER)
+    over = given if isinstance(given, list) else []
+    named = [
+        each
+        for _, each in sorted(manifests.items())
+        if each.qualified == body.get("job") and each.incarnation not in over
+    ]
     return [known_row(manifest) for manifest in named if parts.leadership.leader(manifest.job_id)]
 
 

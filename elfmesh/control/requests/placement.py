@@ -5,7 +5,8 @@ its tree, register, master and successors know nothing of placements.
 
 A job's *home* is the id of its first placement. Every word about a new job comes by there: who is closest to
 the home asks its neighbours and the other placement whether they know the job, and only if none does
-compares how many jobs each leads. Of equals the home wins.
+compares how many jobs each leads. Of equals the home wins. If both know it, an agent has missed its end at
+one of them: the register of the home decides whether the job lives there.
 
 Invariants: a job is begun only after both placements have said that they do not know it; while one of them is
 silent, or hears from too few of its neighbours to say so, nothing is begun. A client that looks first learns
@@ -30,7 +31,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
-from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
+from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.requests.precondition import read_seen
 from elfmesh.errors import ElfError
 
@@ -97,7 +98,7 @@ class Placement:
 
         seen = read_seen(message.seen)
         chosen = None if seen is None else seen.job
-        _Search(self._context, candidates, self._leadership.first, self._load, placed, chosen).begin()
+        _Search(self._context, candidates, self._leadership, self._load, placed, chosen).begin()
 
     def asked(self, ask: Ask) -> None:
         """The home of a job asks whether it is known here, and how much there is to do."""
@@ -137,21 +138,22 @@ class _Search:
         self,
         context: Context,
         candidates: tuple[bytes, ...],
-        first: FirstAcceptors,
+        leadership: Leadership,
         load: Callable[[bytes], int],
         then: Callable[[bytes | None, str], None],
         chosen: bytes | None,
     ) -> None:
-        self._context, self._first, self._load, self._then = context, first, load, then
+        self._context, self._leadership, self._load, self._then = context, leadership, load, then
         self._chosen = chosen
         self._home, self._other = candidates
         self._tries = 0
         self._known: dict[bytes, bool] = {}
         self._other_load = 0
+        self._at_home: Survey | None = None
         self._ended = False
 
     def begin(self) -> None:
-        self._first.survey(self._home, self._surveyed)
+        self._leadership.first.survey(self._home, self._surveyed)
         if not self._ended:
             self._ask()
 
@@ -178,6 +180,7 @@ class _Search:
         if found.problem and found.terms is None:
             self._end(None, found.problem)
         else:
+            self._at_home = found
             self._received(self._home, found.terms is not None)
 
     def _end(self, candidate: bytes | None, problem: str = "") -> None:
@@ -189,6 +192,16 @@ class _Search:
         self._known[candidate] = known
         if len(self._known) < 2:
             return
+        if all(self._known.values()) and self._at_home is not None:
+            self._leadership.look(self._at_home, self._looked)
+        else:
+            self._choose()
+
+    def _looked(self, over: bool) -> None:
+        self._known[self._home] = not over
+        self._choose()
+
+    def _choose(self) -> None:
         if self._known[self._home]:
             self._end(self._home)
         elif self._known[self._other]:

@@ -237,7 +237,7 @@ class Requests:
 
         def at_placement(status: int, body: dict[str, Any], payload: bytes) -> None:
             if status == NOT_FOUND:  # an update
-                ended = bool(body.pop(ENDED, False))
+                ended = (body.pop(ENDED, ""),)
                 self._search.find(
                     event.token, manifest.qualified, body, ask, ended=ended, only=manifest.job_id
                 )
@@ -276,7 +276,7 @@ class Requests:
             wait += LOADING_S
 
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
-            ended = bool(body.pop(ENDED, False))
+            ended = (body.pop(ENDED, ""),)
             if status == NOT_FOUND or body.get("earlier"):
                 earlier = body if status == OK else None
                 then = partial(at_other, earlier, ended)
@@ -285,9 +285,13 @@ class Requests:
                 self._reply(event.token, status, body, payload)
 
         def at_other(
-            earlier: dict[str, Any] | None, ended: bool, status: int, body: dict[str, Any], payload: bytes
+            earlier: dict[str, Any] | None,
+            ended: tuple[object, ...],
+            status: int,
+            body: dict[str, Any],
+            payload: bytes,
         ) -> None:
-            ended = bool(body.pop(ENDED, False)) or ended
+            ended = (*ended, body.pop(ENDED, ""))
             if status == NOT_FOUND:
                 body = {**body, "error": f"{body.get('error')}: {namespace}/{name}"}
             if status == NOT_FOUND and earlier is not None:

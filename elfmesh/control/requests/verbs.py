@@ -35,6 +35,9 @@ KNOWN = "known"
 """Field of `whose`: agents that know a living job without leading it answer too. Agents of wire version 1 do
 not send it, because they would take these rows for other creators' jobs."""
 
+OVER = "over"
+"""Field of `whose`: incarnations of the job that have ended."""
+
 
 class Need(StrEnum):
     """The role that a caller must have."""

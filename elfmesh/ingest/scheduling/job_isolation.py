@@ -203,7 +203,7 @@ class JobIsolation:
 def own_home(job: LocalJob, stream: str, homes: Collection[str]) -> str:
     """Return a name that is not in `homes` for the read loop of one job.
 
-    Jobs of several creators can have one name, and a job can begin at its other placement before it ends here.
+    Jobs of several creators can have one name. A job can begin at its other placement before it ends here.
     """
     name = f"{stream} for {job.manifest.qualified}"
     return f"{name} ({job.manifest.job_id.hex()})" if name in homes else name

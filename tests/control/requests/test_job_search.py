@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body
+from elfmesh.control.answers import CONFLICT, ENDED, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body
 from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Ask, AskAll, Submit
 from elfmesh.control.protocol.replies import JobRow
 from elfmesh.control.requests.describe import row_of
 from elfmesh.control.requests.job_search import SEARCH_AGAIN_S, SEARCH_S
-from elfmesh.control.requests.verbs import KNOWN
+from elfmesh.control.requests.verbs import KNOWN, OVER
 from elfmesh.machine import Message
 from tests.control.register.support import MANIFEST, run
 from tests.control.requests.clients import CLIENT, Clients
@@ -51,6 +51,27 @@ def test_a_job_of_an_unknown_creator_is_found_by_its_name_among_all() -> None:
     assert ask.job == b"o" * 20
     rig.answer(ask, OK, {"creator": "ann"})
     assert rig.replies() == [(CLIENT, OK, {"creator": "ann"})]
+
+
+@pytest.mark.parametrize(
+    ("at_home", "at_other", "question"),
+    [
+        ("i1", "", {KNOWN: True, OVER: ["i1"]}),
+        ("i1", "i2", {KNOWN: True, OVER: ["i1", "i2"]}),
+        (True, "", {KNOWN: False}),
+        (True, "i2", {KNOWN: False, OVER: ["i2"]}),
+    ],
+)
+def test_agents_that_missed_the_end_of_a_job_leave_it_out(
+    at_home: object, at_other: object, question: dict[str, Any]
+) -> None:
+    """The job may live at its other placement, with a master that is dead."""
+    rig = Clients()
+    rig.answer(rig.about(), NOT_FOUND, {ENDED: at_home})
+    rig.answer(rig.routed()[0], NOT_FOUND, {"error": "there is no such job"} | {ENDED: at_other})
+    (whose,) = rig.routed()
+    assert isinstance(whose, AskAll)
+    assert decode_body(whose.body) == {"job": "shop/top"} | question
 
 
 @pytest.mark.parametrize("wrong", ["", "no hex", "6f" * 19, "6f" * 21])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from elfmesh import ids
-from elfmesh.control.answers import AGAIN
-from elfmesh.control.protocol.messages import Answered, Ask, Submit, unpack
-from elfmesh.control.requests.placement import VERB
+from elfmesh.control.answers import AGAIN, decode_body
+from elfmesh.control.jobs.records import encode_json
+from elfmesh.control.protocol.messages import Answered, Ask, Question, Submit, unpack
+from elfmesh.control.requests.placement import UNDER_WAY_S, VERB
+from elfmesh.control.requests.verbs import KNOWN, OVER
 from elfmesh.machine import Effect
 from elfmesh.overlay.events import Route, RouteDelivered
 from tests.control.clicks import BASE, SLIDE, fill
@@ -170,3 +172,36 @@ def test_a_late_copy_of_a_request_for_the_second_placement_begins_no_job_again()
         agent.control.dispatcher.received(agent.me, copy, b"")
         world.run(3.0)
     assert not any(name in agent.masters for agent in world.living)
+
+
+def test_a_job_is_not_begun_at_its_home_while_it_lives_at_its_second_placement() -> None:
+    """An agent that missed the end of the job at its home still knows it, and makes the home look alive."""
+    world = World(AGENTS)
+    home, other = ids.job_placements("shop/top", "local")
+    assert world.apply(world[0]).body["state"] == "new"
+    assert world.master().me == world.closest(home)[0].me
+    ended = world.ask(world[0], "describe", {"job": "shop/top"}).body["incarnation"]
+    late = next(
+        agent
+        for agent in world.closest(home)[1:]
+        if agent not in (world[0], world[1], world.closest(other)[0])
+        and home in agent.control.leadership.replicas
+    )
+    world.kill(late)
+    world.run(2.0)
+    assert world.ask(world[0], "delete", {"job": "shop/top"}).body["state"] == "deleted"
+    placement = world.closest(home)[0].control.request_handler._placement
+    placement._load = lambda job: 5  # type: ignore[method-assign]
+    assert world.apply(world[0]).body["state"] == "new"
+    assert world.master().me == world.closest(other)[0].me
+    incarnation = world.ask(world[0], "describe", {"job": "shop/top"}).body["incarnation"]
+    world.run(UNDER_WAY_S)
+    world.restart(late)
+    for over, known in (([], ["shop/top"]), ([ended], [])):
+        question = Question("whose", encode_json({"job": "shop/top", KNOWN: True, OVER: over}))
+        items = decode_body(late.control.request_handler.on_question(question))["items"]
+        assert [item["job"] for item in items] == known
+    assert world.apply(world[1], TEXT.replace("'1 s'", "'2 s'")).body["version"] == 2
+    world.run(5.0)
+    assert sum("shop/top" in agent.masters for agent in world.living) == 1
+    assert world.ask(world[1], "describe", {"job": "shop/top"}).body["incarnation"] == incarnation
