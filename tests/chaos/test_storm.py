@@ -27,7 +27,7 @@ pytestmark = pytest.mark.apart
 
 QUICK, LONG = (
     Weather(agents=5, kills=kills, pauses=pauses, every_s=0.3, down_s=(0.0, 0.8), rate=20.0)
-    for kills, pauses in ((8, 1), (30, 3))
+    for kills, pauses in ((8, 1), (16, 2))
 )
 SEED = int(os.environ.get("ELF_CHAOS_SEED", "1"))
 
