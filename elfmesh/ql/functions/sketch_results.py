@@ -65,7 +65,9 @@ def _sum_input(context: CompileContext, call: Call, args: list[Operand]) -> Oper
     if operand.type in (BOOLEAN, DATE, BINARY) or is_list(operand.type) or pa.types.is_duration(operand.type):
         hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
         raise context.error(call, f"sum and avg do not work on {type_name(operand.type)}", hint)
-    return operand if operand.type == BIGINT or is_decimal(operand.type) else convert(operand, DOUBLE)
+    # Nulls alone have no type: at another agent the column can be of integers, whose sum is an integer.
+    exact = operand.type in (BIGINT, VOID) or is_decimal(operand.type)
+    return operand if exact else convert(operand, DOUBLE)
 
 
 @_operator("bits input")
@@ -79,7 +81,7 @@ def _bits_input(context: CompileContext, call: Call, args: list[Operand]) -> Ope
 @_operator("spread input")
 def _spread_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     number = _sum_input(context, call, args)
-    return number if number.type == BIGINT else convert(number, DOUBLE)
+    return number if number.type in (BIGINT, VOID) else convert(number, DOUBLE)
 
 
 @_operator("text input")

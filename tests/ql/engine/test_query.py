@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.cbt import Panes, finish
 from elfmesh.ql import Query, parse
 
 RunQuery = Callable[..., dict[int, pa.Table]]
@@ -194,6 +195,21 @@ def test_overflowing_arithmetic_is_null_and_overflowing_sums_stay_exact(rows_of:
     assert int(total) == 3 * big
     assert half == 3 * big / 2
     assert rows_of("SELECT avg(a) AS m FROM s", data) == [(float(big),)]
+
+
+@pytest.mark.parametrize("call", ["sum(v)", "try_sum(v)", "sum(v + 1) - 1", "sum(DISTINCT v)", "max(v)"])
+def test_a_block_of_nulls_alone_does_not_make_a_sum_of_integers_inexact(call: str) -> None:
+    """A host whose records lack the field has no type for it."""
+    query = Query(parse(f"SELECT {call} AS s FROM log"))
+    panes = Panes(query.statement.tables, None)
+    for values in ([None, None], [2**53 + 1]):
+        prepared = query.prepare(pa.record_batch({"v": pa.array(values)}))
+        for name, rows in prepared.tables.items():
+            panes.insert(name, np.zeros(rows.num_rows, np.int64), rows)
+    reduced = panes.window(0)
+    assert reduced is not None
+    (total,) = query.finalise(finish(reduced), None).column("s").to_pylist()
+    assert (total, type(total)) == (2**53 + 1, int)
 
 
 def test_group_by_alias_ordinal_and_expression_mean_the_same(rows_of: RowsOf) -> None:
