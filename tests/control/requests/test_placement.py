@@ -191,7 +191,7 @@ def test_a_job_is_not_begun_at_its_home_while_it_lives_at_its_second_placement()
     world.run(2.0)
     assert world.ask(world[0], "delete", {"job": "shop/top"}).body["state"] == "deleted"
     placement = world.closest(home)[0].control.request_handler._placement
-    placement._load = lambda job: 5  # type: ignore[method-assign]
+    placement._load = lambda job: 5  # type: ignore[method-assign]  # the load that it sees
     assert world.apply(world[0]).body["state"] == "new"
     assert world.master().me == world.closest(other)[0].me
     incarnation = world.ask(world[0], "describe", {"job": "shop/top"}).body["incarnation"]
