@@ -52,7 +52,7 @@ quick: $(NATIVE) ## what a contributor runs before each commit: style, types, im
 		tests/test_tidy.py tests/test_mirror.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
 		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
-test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (40 minutes)
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (half an hour)
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "(exhaustive or hypothesis) and not nightly" \
 		--hypothesis-profile exhaustive
 

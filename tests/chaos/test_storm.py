@@ -50,7 +50,7 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path, weather: Weather)
     assert verdict["counted"] == verdict["records"] - verdict["declared_missing"] - verdict["declared_late"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_racks_that_are_killed_at_once_lose_and_double_nothing_beside_their_standbys(tmp_path: Path) -> None:
     clause = "STANDBY '50 %' ACROSS rack LAG '100 ms'"
     quiet = Weather(

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.apart
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
-QUICK_INPUTS = 300
+QUICK_INPUTS = 150
 QUICK_PROCESSES = 4
 NIGHTLY_TIMES = 5
 BLOCK_BYTES = 8 << 10

@@ -199,7 +199,18 @@ NOTICED_BY = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, ablation in REGISTRY.items() if ablation.elsewhere])
+LONG = {"part-requests", "second-way", "readable-when-chosen"}
+"""Noticed by tests that take ten seconds or more, once with the safeguard and once without it."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name in LONG else [])
+        for name, ablation in REGISTRY.items()
+        if ablation.elsewhere
+    ],
+)
 def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) -> None:
     if name in NOTICED_BY:
         notices = NOTICED_BY[name]

@@ -24,7 +24,7 @@ FEW = 3
 pytestmark = [pytest.mark.apart]
 
 SEEDS = [seed for seed in range(int(os.environ.get("ELF_SIM_SEEDS", "1"))) if seed not in OPEN_SEEDS]
-EACH_TIME, HOST_SECONDS_MAX = 4, 900
+EACH_TIME, HOST_SECONDS_MAX = 2, 900
 """Scenarios of every run, and the simulated seconds of all hosts that one may have: they decide its cost."""
 
 

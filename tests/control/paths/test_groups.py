@@ -222,7 +222,7 @@ def test_groups_hold_every_invariant(seed: int) -> None:
     assert check(outcome) == {}
 
 
-@pytest.mark.parametrize("seed", few(range(6), 2))
+@pytest.mark.parametrize("seed", few(range(6), 1))
 def test_crashes_and_bad_links_change_no_answer_of_groups(seed: int, tmp_path: Path) -> None:
     async def main() -> None:
         rng = random.Random(seed)

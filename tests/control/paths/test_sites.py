@@ -223,7 +223,7 @@ def test_a_reader_has_a_record_from_the_site_of_its_region() -> None:
     read_near()
 
 
-@pytest.mark.parametrize("seed", few(range(6), 2))
+@pytest.mark.parametrize("seed", few(range(6), 1))
 def test_crashes_and_bad_links_change_no_answer_of_several_sites(seed: int, tmp_path: Path) -> None:
     async def main() -> None:
         rng = random.Random(seed)
@@ -250,7 +250,7 @@ def test_crashes_and_bad_links_change_no_answer_of_several_sites(seed: int, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(30), 3))
+@pytest.mark.parametrize("seed", few(range(30), 1))
 def test_several_sites_hold_every_invariant(seed: int) -> None:
     """The members of each rack are a group, under the faults of the seed; masters die and find sites."""
     drawn = draw(seed)
