@@ -25,7 +25,7 @@ their logs rotated every few seconds. Each is a process of its own, forked from 
 agents import. A verifier that reads only raw logs and results (tests/chaos/verify.py) looks at every record
 by name, and adds up the buckets: each record is in exactly one, a row, `late_dropped`, `expired` or a dead
 letter whose outcome is unknown. Clients change a job of their own meanwhile; what they are told has to be
-linearizable (tests/linearizable.py). `make test-all` runs 30
+linearizable (tests/linearizable.py). `make test-all` runs 16
 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
 
 Written by `python -m tests.chaos`.
