@@ -17,9 +17,9 @@ class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
     """A file's tests run in one process, in their order, but where `apart` says that they share nothing.
 
     Those files that need Spark run all in one: each process with such a test starts a JVM of its own, and
-    warms it up. Files with the most tests come first, except in one process, which begins with the files
-    that have the fewest. Tests that run agents are in such files and wait a lot; side by side with each
-    other, they would leave the cores idle.
+    warms it up. Files with the most tests come first, except in half of the processes, which begin with the
+    files that have the fewest. Tests that run agents are in such files and wait a lot; left to the end, they
+    would leave the cores idle.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -42,7 +42,7 @@ class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
 
     def _assign_work_unit(self, node: Any) -> None:
         """Give a process a file; `remove_node` shares it out again where the process has just ended."""
-        if len(self.nodes) > 1 and node is self.nodes[0]:
+        if node in self.nodes[: len(self.nodes) // 2]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         with suppress(OSError):
             super()._assign_work_unit(node)
