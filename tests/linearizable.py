@@ -229,9 +229,9 @@ class _Search:
             if (done & goal).bit_count() > self._best.bit_count():
                 self._best, self._best_state = done & goal, state
             for number in self._next(done):
-                for reached in following(state, self._all[number], taken_back=self._taken_back):
+                for following_state in following(state, self._all[number], taken_back=self._taken_back):
                     steps, more = steps + 1, done | 1 << number
-                    reached = self._with_names_that_matter(reached)
+                    reached = self._with_names_that_matter(following_state)
                     key = ((more & ~goal).bit_count(), -(more & goal).bit_count(), steps)
                     heappush(queue, (*key, more, reached))
             if steps > STEPS_MAX:
