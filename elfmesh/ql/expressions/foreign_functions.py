@@ -21,9 +21,7 @@ _NO_TIME = "Write to_timestamp(x[, pattern]) or to_date(x[, pattern]): text that
 _VARIANT = f"ELF-QL has no type VARIANT. {_JSON}"
 _CSV = "Write split(text, ','); a whole log is read by --format csv."
 _XML = "Write regexp_extract(text, '<a>([^<]*)</a>', 1)."
-_SHOWN = "Write format_number(x, 2) for a number, date_format(ts, 'yyyy-MM-dd') for a time."
 _BINARY = "Write unhex(x), unbase64(x), or CAST(x AS BINARY) for the bytes of a text in UTF-8."
-_NUMBER = "Write CAST(replace(x, ',', '') AS DECIMAL(18, 2))."
 _SESSION = "A query has no user, catalog or session: write the value."
 _FILE = "Every record has `_source`, its file, and `_host`, its agent."
 _FAILS = "A query does not fail because of a value: filter with WHERE, or count with count_if(condition)."
@@ -137,8 +135,6 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ("Write weekofyear(ts).", "week week_of_year isoweek"),
     ("Write date_format(ts, 'yyyy-MM-dd HH:mm:ss').", "strftime format_timestamp format_datetime to_iso8601"),
     ("Write date_trunc('MINUTE', ts).", "tostartofminute tostartofhour tostartofday tostartofinterval"),
-    (_SHOWN, "to_char to_varchar"),
-    (_NUMBER, "to_number try_to_number"),
     (_BINARY, "to_base32 from_base32"),
     ("Write regexp_replace(x, '[A-Z]', 'X').", "mask"),
     ("Write split(x, ' ').", "sentences string_split str_split"),

@@ -38,7 +38,9 @@ from elfmesh.ql.values.types import (
 )
 
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
-_PATTERN_HINT = "Letters are y M d E D Q H h a m s S Z X; text stands in 'quotes'."
+_PATTERN_HINT = (
+    "Letters are y M d E D Q H h a m s S Z X, and to write also G L F k K z O; text stands in 'quotes'."
+)
 _UNITS = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mon": "month",
     "mm": "month", "week": "week", "day": "day", "dd": "day", "hour": "hour", "minute": "minute",
@@ -122,7 +124,8 @@ def _read(context: CompileContext, call: Call, args: list[Operand], kind: pa.Dat
 
 
 @function("date_format", 2, signature="$(time, pattern)")
-def _date_format(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+def date_format(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Build `date_format`, which to_char is for times."""
     operand = argument(context, call, args, 0, TIMESTAMP)
     write = _pattern(context, call, args, 1, writer)
     return nothing(STRING) if write is None else lift_arrays(STRING, lambda x: write(naive(x)), operand)

@@ -31,9 +31,10 @@ class PatternError(DataError):
     """The pattern contains something that is not supported."""
 
 
-def pieces(pattern: str) -> list[tuple[str, bool]]:
-    """Split a pattern into (text, is it a run of letters)."""
+def pieces(pattern: str, *, written: bool = False) -> list[tuple[str, bool]]:
+    """Split a pattern into (text, is it a run of letters). All optional sections of a time are `written`."""
     out: list[tuple[str, bool]] = []
+    depth = 0
     for match in _PIECE.finditer(pattern):
         text = match[0]
         if text == "'":
@@ -42,9 +43,14 @@ def pieces(pattern: str) -> list[tuple[str, bool]]:
             out.append(("'" if text == "''" else text[1:-1].replace("''", "'"), False))
         elif match[1]:
             out.append((text, True))
-        elif any(mark in text for mark in "[]{}#"):
+        elif any(mark in text for mark in ("{}#" if written else "[]{}#")):
             raise PatternError(f"`{text.strip()}` is not supported")
         else:
+            for mark in text:
+                depth += (mark == "[") - (mark == "]")
+                if depth < 0:
+                    raise PatternError("`]` has no `[` before it")
+            text = text.replace("[", "").replace("]", "")
             out.append((text, False))
     return out
 
@@ -137,36 +143,82 @@ def _fraction(digits: int) -> Writer:
     return write
 
 
-def _hour12(stamps: pa.Array) -> pa.Array:
-    twelve = (int_values(pc.cast(pc.hour(stamps), pa.int64())) + 11) % 12 + 1
-    return pc.if_else(stamps.is_valid(), pa.array(twelve), None)
+def _counted(part: Callable[[pa.Array], pa.Array], first: int, length: int) -> Callable[[pa.Array], pa.Array]:
+    """Return a part counted from `first` in a cycle: hour 0 is 12 for 1 and 12, and 0 for 0 and 12."""
+
+    def count(stamps: pa.Array) -> pa.Array:
+        whole = (int_values(pc.cast(part(stamps), pa.int64())) - first) % length + first
+        return pc.if_else(stamps.is_valid(), pa.array(whole), None)
+
+    return count
 
 
-def _two_digit_year(stamps: pa.Array) -> pa.Array:
-    return pc.if_else(stamps.is_valid(), pa.array(int_values(pc.year(stamps)) % 100), None)
+def _year_of_era(stamps: pa.Array) -> pa.Array:
+    year = pc.year(stamps)
+    return pc.if_else(pc.less(year, 1), pc.subtract(1, year), year)
+
+
+def _year(part: Callable[[pa.Array], pa.Array], width: int) -> Writer:
+    """Write a year with a `+` if it has more digits than the pattern."""
+    write = _padded(part, width)
+
+    def signed(stamps: pa.Array) -> pa.Array:
+        text = write(stamps)
+        more = pc.binary_join_element_wise("+", text, "")
+        return pc.if_else(pc.greater_equal(part(stamps), 10**width), more, text)
+
+    return signed
+
+
+def _era(ours: str, before: str) -> Writer:
+    return lambda stamps: pc.if_else(pc.less(pc.year(stamps), 1), before, ours)
+
+
+def _day_in_aligned_week(stamps: pa.Array) -> pa.Array:
+    return _counted(pc.day, 1, 7)(stamps)
+
+
+def _constant(text: str) -> Writer:
+    return lambda _stamps: text
 
 
 def _half_day(stamps: pa.Array) -> pa.Array:
     return pc.if_else(pc.less(pc.hour(stamps), 12), "AM", "PM")
 
 
+_QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+_hour12, _hour11, _hour24 = _counted(pc.hour, 1, 12), _counted(pc.hour, 0, 12), _counted(pc.hour, 1, 24)
+
 _WRITERS: dict[str, Writer] = {
-    "yyyy": _padded(pc.year, 4), "y": _padded(pc.year, 1), "uuuu": _padded(pc.year, 4),
-    "yy": _padded(_two_digit_year, 2),
-    "M": _padded(pc.month, 1), "MM": _padded(pc.month, 2),
+    **dict.fromkeys(("G", "GG", "GGG"), _era("AD", "BC")), "GGGG": _era("Anno Domini", "Before Christ"),
+    "y": _padded(_year_of_era, 1), "yy": _padded(_counted(_year_of_era, 0, 100), 2),
+    "yyy": _padded(_year_of_era, 3),
+    **{"y" * width: _year(_year_of_era, width) for width in (4, 5, 6)}, "uuuu": _year(pc.year, 4),
+    **dict.fromkeys(("M", "L"), _padded(pc.month, 1)), **dict.fromkeys(("MM", "LL"), _padded(pc.month, 2)),
     "MMM": _named(pc.month, _MONTHS, 1, 3), "MMMM": _named(pc.month, _MONTHS, 1, None),
     "d": _padded(pc.day, 1), "dd": _padded(pc.day, 2),
     "D": _padded(pc.day_of_year, 1), "DDD": _padded(pc.day_of_year, 3),
+    "F": _padded(_day_in_aligned_week, 1),
     **{"E" * count: _named(pc.day_of_week, _DAYS, 0, 3) for count in (1, 2, 3)},
     "EEEE": _named(pc.day_of_week, _DAYS, 0, None),
-    "Q": _padded(pc.quarter, 1), "QQ": _padded(pc.quarter, 2), "q": _padded(pc.quarter, 1),
+    **dict.fromkeys(("Q", "q"), _padded(pc.quarter, 1)),
+    **dict.fromkeys(("QQ", "qq"), _padded(pc.quarter, 2)),
+    "QQQ": _named(pc.quarter, ("Q1", "Q2", "Q3", "Q4"), 1, None),
+    "QQQQ": _named(pc.quarter, _QUARTERS, 1, None),
     "H": _padded(pc.hour, 1), "HH": _padded(pc.hour, 2), "h": _padded(_hour12, 1), "hh": _padded(_hour12, 2),
+    "k": _padded(_hour24, 1), "kk": _padded(_hour24, 2), "K": _padded(_hour11, 1), "KK": _padded(_hour11, 2),
     "a": _half_day,
     "m": _padded(pc.minute, 1), "mm": _padded(pc.minute, 2),
     "s": _padded(pc.second, 1), "ss": _padded(pc.second, 2),
-    **dict.fromkeys(("X", "XX", "XXX"), lambda _stamps: "Z"), "Z": lambda _stamps: "+0000",
-    "x": lambda _stamps: "+00", "xx": lambda _stamps: "+0000", "xxx": lambda _stamps: "+00:00",
-    "z": lambda _stamps: "UTC", "VV": lambda _stamps: "UTC",
+    **{
+        letters: _constant(text)
+        for text, several in (
+            ("Z", "X XX XXX XXXX XXXXX ZZZZZ"), ("+0000", "Z ZZ ZZZ xx xxxx"), ("+00", "x"),
+            ("+00:00", "xxx xxxxx"), ("GMT", "ZZZZ O OOOO"), ("UTC", "z zz zzz VV"),
+            ("Coordinated Universal Time", "zzzz"),
+        )
+        for letters in several.split()
+    },
 }  # fmt: skip
 
 
@@ -174,7 +226,7 @@ _WRITERS: dict[str, Writer] = {
 def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
     """Return a function from timestamps (without zone) to strings."""
     writers: list[Writer] = []
-    for text, letters in pieces(pattern):
+    for text, letters in pieces(pattern, written=True):
         known = _WRITERS.get(text) if letters else _constant(text)
         if known is None and re.fullmatch("S{1,9}", text):
             known = _fraction(len(text))
@@ -190,7 +242,3 @@ def writer(pattern: str) -> Callable[[pa.Array], pa.Array]:
         return pc.binary_join_element_wise(*columns, "")
 
     return write
-
-
-def _constant(text: str) -> Writer:
-    return lambda _stamps: text

@@ -15,8 +15,8 @@ from elfmesh.ql.expressions.refusals import FOREIGN_TYPES, UNKNOWN_NODES
 # (text, line, column, part of the message, part of the hint)
 FOREIGN = [
     # functions, as they are written
-    ("SELECT to_number(a, '9') FROM s", 1, 8, "ELF-QL has no function to_number", "AS DECIMAL(18, 2))"),
-    ("SELECT a,\n  To_Char(b, '9') FROM s", 2, 3, "ELF-QL has no function To_Char", "format_number(x, 2)"),
+    ("SELECT to_csv(a) FROM s", 1, 8, "ELF-QL has no function to_csv", "split(text, ',')"),
+    ("SELECT a,\n  IsoWeek(b) FROM s", 2, 3, "ELF-QL has no function IsoWeek", "weekofyear(ts)"),
     ("SELECT filter(a, x -> x > 1) FROM s", 1, 20, "ELF-QL has no lambda functions", "explode(x)"),
     ("SELECT exists(a, b) FROM s", 1, 8, "ELF-QL has no function exists", "explode(x)"),
     ("SELECT named_struct('a', 1) FROM s", 1, 8, "ELF-QL has no function named_struct", "map('a', x"),
