@@ -34,7 +34,7 @@ from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_bl
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.log_source import LogSource, Turn
-from elfmesh.local.named_logs import Logs
+from elfmesh.local.named_logs import Logs, declared_columns
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
 from elfmesh.local.side_by_side import side_by_side
@@ -75,10 +75,8 @@ class LogInput:
         tables: Mapping[str, pa.Table] | None = None,
         times: TimeRange | None = None,
     ) -> None:
-        declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
-        columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
         tables = tables or {}
-        columns |= {name: tuple(table.column_names) for name, table in tables.items()}
+        columns = declared_columns(logs) | {name: tuple(table.column_names) for name, table in tables.items()}
         self.statement = with_columns(declare(statement, columns), tables)
         self.stats = RunStats()
         self._logs = logs

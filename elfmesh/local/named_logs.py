@@ -41,6 +41,12 @@ def logs_of(
     return {name: named[name] for name in streams}
 
 
+def declared_columns(logs: Mapping[str, Logs]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of the streams whose formats declare them."""
+    schemas = {name: formats.static_schema for name, (_, formats) in logs.items()}
+    return {name: tuple(schema.names) for name, schema in schemas.items() if schema is not None}
+
+
 def read_streams(options: Sequence[str], paths_of: Callable[[Sequence[str]], list[str]]) -> dict[str, Logs]:
     """Parse `--stream NAME=PATH[,format=F]...`. All queries share the formats."""
     read = _configs(options, "--stream").items()

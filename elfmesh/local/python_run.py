@@ -24,7 +24,7 @@ from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.stream_formats import run_format
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.local.embedded import MEMORY_BYTES, LogRun
-from elfmesh.local.named_logs import Logs
+from elfmesh.local.named_logs import Logs, declared_columns
 from elfmesh.local.table_rows import is_table, table_of
 from elfmesh.local.time_range import TimeRange
 from elfmesh.ql import Statement, job_read, parse
@@ -128,9 +128,12 @@ def run(
         [[{'product': 'lamp', 'n': 3}]]
     """
     lines = {"multiline": multiline, "timezone": timezone, "year": year, "patterns": dict(patterns or {})}
-    statement, times = parse(text), TimeRange(_time_us("start", start), _time_us("end", end))
-    inputs = _Inputs(lines, sample)
-    for name, value in _given(statement, paths, streams).items():
+    inputs, times = _Inputs(lines, sample), TimeRange(_time_us("start", start), _time_us("end", end))
+    for name, value in (streams or {}).items():
+        inputs.add(name, value, format)
+    statement = parse(text, declared=inputs.declared)
+    given = _given(statement, paths, streams)
+    for name, value in given.items() if streams is None else ():
         inputs.add(name, value, format)
     with _functions_of(statement, python) as functions:
         size = parse_size(memory) if isinstance(memory, str) else memory
@@ -184,6 +187,12 @@ class _Inputs:
         self.logs: dict[str, Logs] = {}
         self.tables: dict[str, pa.Table] = {}
         self.file: BinaryIO | None = None
+
+    @property
+    def declared(self) -> dict[str, tuple[str, ...]]:
+        """The columns of the tables, and of the streams whose formats declare them."""
+        tables = {name: tuple(table.column_names) for name, table in self.tables.items()}
+        return declared_columns(self.logs) | tables
 
     def add(self, name: str, value: Any, format: str) -> None:
         if is_table(value):

@@ -95,10 +95,11 @@ def _explained(
     from elfmesh.api.explain import explain
     from elfmesh.ingest.stream_formats import run_format
     from elfmesh.local.explain_sample import measure
+    from elfmesh.local.named_logs import declared_columns
     from elfmesh.ql import parse_many
 
     named = given_streams(streams, samples)
-    statements = list(parse_many(text, source=source))
+    statements = parse_many(text, source=source, declared=declared_columns(named))
     for statement in statements:
         found = explain(statement, statements)
         found["measured"] = None

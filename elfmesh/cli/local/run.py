@@ -103,9 +103,10 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         from elfmesh.agent.runtime.native import fallback_reasons
         from elfmesh.cli.local.live import check_followed
         from elfmesh.ingest.job_rows import JobRows
+        from elfmesh.local.named_logs import declared_columns
         from elfmesh.ql import parse_many
 
-        statements = parse_many(text, source=source)
+        statements = parse_many(text, source=source, declared=declared_columns(options["streams"]))
     for reason in fallback_reasons() if cli.verbosity >= 0 else ():
         click.echo(f"elf: {reason}", err=True)
     paths = all_paths(options["streams"], logs)

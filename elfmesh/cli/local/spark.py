@@ -110,11 +110,10 @@ def answered(
 ) -> Any:
     """Yield each statement of a text with its intervals. The text is parsed before Spark starts."""
     from elfmesh.ingest.lookups import LookupTables
-    from elfmesh.ql import parse_many
-    from elfmesh.spark_bridge.history.sql import histories
+    from elfmesh.spark_bridge.history.sql import check_text, histories
     from elfmesh.spark_bridge.session import any_session
 
-    parse_many(text, source=source)
+    check_text(text, source, inputs)
     lookups = LookupTables({name: each.config for name, each in tables.items()})
     with any_session(master) as spark:
         for history in histories(

@@ -14,6 +14,7 @@ from elfmesh.control.jobs.manifest import split_name
 from elfmesh.errors import DataError, UsageError
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.sources.blocks import is_pipe
+from elfmesh.local.named_logs import declared_columns
 from elfmesh.ql import parse
 from elfmesh.text import suggest
 
@@ -43,7 +44,8 @@ class FileTables:
 
     def run(self, text: str, source: str, output: str, output_file: Path | None) -> None:
         """Run a statement as `elf run` does. Later statements can read the results of a job."""
-        statement = parse(text, source=source)
+        declared = declared_columns(self._settings["streams"])
+        statement = parse(text, source=source, declared=declared)
         self._settings["lookups"].refresh()
         options = {**self._settings, "sample": None, "live": False, "follow": False, "jobs": self._jobs}
         with whole_answer(output_file) as file, contextlib.ExitStack() as after:

@@ -89,7 +89,8 @@ class CommonColumns:
     ) -> CommonColumn:
         shown = [(at, one) for at, one in enumerate(inputs) if not one.hidden]
         having = [each for each in shown if each[1].find(name) is not None]
-        maybe = [*having, *(each for each in shown if each[1].columns is None)] or shown
+        maybe = [*having, *(each for each in shown if each[1].columns is None and each[1].may_have(name))]
+        maybe = maybe or shown
         if len(maybe) > 1:
             hint = "Write ON and qualify both sides: ON a.x = b.x."
             raise fields.error(f"{name} may be a column of several inputs", place, hint)
@@ -103,7 +104,7 @@ class CommonColumns:
             for each in self.joins[at]:
                 if each.answers_to(name):
                     others = [one for at, one in enumerate(inputs) if at not in each.inputs]
-                    alone = all(one.hidden or not _may_have(one, name) for one in others)
+                    alone = all(one.hidden or not one.may_have(name) for one in others)
                     return each if alone else None
         return None
 
@@ -129,7 +130,3 @@ class CommonColumns:
         theirs = {name.lower() for name, _ in own[-1]}
         before = self.columns(inputs[:-1], own[:-1])
         return ((name, place) for name, _ in before if name.lower() in theirs)
-
-
-def _may_have(one: Input, name: str) -> bool:
-    return one.columns is None or one.find(name) is not None

@@ -11,13 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elfmesh.errors import QueryError
-from elfmesh.ql.expressions.nodes import FieldRef
+from elfmesh.ql.expressions.nodes import Expr, FieldRef, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.plan.names import Bare
 from elfmesh.text import suggest
 
-RECORD, GROUP, LATE = "record", "group", "late"
-"""Clauses of a name: a select item, WHERE or ON; GROUP BY; HAVING or ORDER BY."""
+ITEM, RECORD, GROUP, LATE = "item", "record", "group", "late"
+"""Clauses of a name: a select item; WHERE, ON or an aggregate; GROUP BY; HAVING or ORDER BY."""
+
+LATERAL_NODES_MAX, LATERAL_DEPTH_MAX = 10_000, 32
+"""Maximum size of what a select list reads through names of its earlier items, and depth of such an item.
+Each of n items that reads the one before twice would make 2^n nodes."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,18 @@ class Input:
     @property
     def known(self) -> tuple[str, ...] | None:
         return self.declared if self.columns is None else self.columns
+
+    def may_have(self, name: str) -> bool:
+        """Return whether a name may be a column or a nested field of one.
+
+        A stream whose format declares no columns may have any.
+        """
+        if self.columns is not None:
+            return self.find(name) is not None
+        if self.declared is None or name in IMPLICIT:
+            return True
+        names = {name.lower(), name.partition(".")[0].lower()}
+        return any(column.lower() in names for column in self.declared)
 
     def answers_to(self, name: str) -> bool:
         return name.lower() in {each.lower() for each in (self.name, self.also) if each}
@@ -95,6 +111,8 @@ class NameScope:
         self._aliases = aliases
         self.clause = RECORD
         self.joined = len(self.inputs) > 1
+        self._earlier: dict[str, Expr] = {}
+        self._earlier_nodes = 0
         self.nested: list[Input] = []
         """Subqueries that are joined to these inputs. No name in the text refers to them."""
         for one in self.inputs if self.joined else ():
@@ -120,6 +138,25 @@ class NameScope:
     def is_alias(self, name: str, quoted: bool) -> bool:
         return not quoted and name.lower() in self._aliases
 
+    def define(self, alias: str, expr: Expr) -> None:
+        """Make a select item known to the later ones by its alias."""
+        self._earlier[alias.lower()] = expr
+
+    def earlier(self, name: str, at: TextPosition) -> Expr | None:
+        """Return the earlier select item that a name in a select item means; None: it is not such a name.
+
+        Raises:
+            QueryError: the select list becomes too large.
+        """
+        found = self._earlier.get(name.lower()) if self.clause == ITEM else None
+        if found is None or any(one.may_have(name) for one in self.inputs if not one.hidden):
+            return None
+        self._earlier_nodes += sum(1 for _ in walk(found))
+        if self._earlier_nodes > LATERAL_NODES_MAX or _depth(found) > LATERAL_DEPTH_MAX:
+            hint = f"Compute {name} in a subquery: SELECT ... FROM (SELECT ... AS {name} ...) t."
+            raise self._source.error("too many select items are put into each other", at, hint)
+        return found
+
     def field(self, parts: Sequence[str], quoted: bool, at: TextPosition) -> FieldRef:
         if len(parts) > 1:
             for one in self.nested:
@@ -137,18 +174,19 @@ class NameScope:
         is_alias = len(parts) == 1 and self.is_alias(name, quoted)
         if not self.joined and self.inputs[0].columns is None:
             self._may_be_outside(self.inputs[0], name, at)
-            return self._of(self.inputs[0], name, quoted, at)
+            declared = self.inputs[0].declared or ()
+            return self._of(self.inputs[0], name, quoted or (name in declared and self.clause != LATE), at)
         if is_alias and self.clause == LATE:
             return FieldRef(name, False, at=at)
         shown = [one for one in self.inputs if not one.hidden]
         having = [one for one in shown if one.find(name) is not None]
-        unknown = [one for one in shown if one.columns is None]
+        unknown = [one for one in shown if one.columns is None and one.may_have(name)]
         made = [one for one in having if one.made]
         if made:
             having, unknown = made, []
         if is_alias and not having and self.clause == GROUP:
             return FieldRef(name, False, at=at)
-        if is_alias and self._aliases[name.lower()] and self.clause != LATE:
+        if is_alias and (self._aliases[name.lower()] or (unknown and all(one.declared for one in unknown))):
             is_alias = False
         if len(having) + len(unknown) > 1 or (is_alias and unknown):
             maybe = [*having, *unknown]
@@ -161,7 +199,7 @@ class NameScope:
         if not having and not unknown:
             if is_alias:
                 return FieldRef(name, False, at=at)
-            known = [column for one in self.inputs for column in one.columns or ()]
+            known = [column for one in self.inputs for column in one.known or ()]
             raise self._source.error(f"there is no column {name}", at, _instead(name, known))
         if unknown:
             self._may_be_outside(unknown[0], name, at)
@@ -236,6 +274,10 @@ class NameScope:
                 raise self._source.error(f"{one.name} has no column {name}", at, hint)
             name = known
         return FieldRef(f"{one.name}.{name}" if self.joined else name, quoted, at=at)
+
+
+def _depth(expr: Expr) -> int:
+    return 1 + max(map(_depth, expr.children), default=0)
 
 
 def _instead(name: str, known: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Star, WindowBound
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.names import dropped_by
+from elfmesh.ql.plan.scope import ITEM
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.text.translate import Translator
 
@@ -15,6 +16,13 @@ def read_items(
     tree: exp.Select, translator: Translator, stars: list[TextPosition]
 ) -> list[tuple[str | None, Expr]]:
     """Return the items with their names. Positions of `*` with unknown columns are added to `stars`."""
+    with translator.scope.within(ITEM):
+        return _read_items(tree, translator, stars)
+
+
+def _read_items(
+    tree: exp.Select, translator: Translator, stars: list[TextPosition]
+) -> list[tuple[str | None, Expr]]:
     scope = translator.scope
     schemaless = not scope.joined and scope.inputs[0].columns is None
     items: list[tuple[str | None, Expr]] = []
@@ -26,6 +34,7 @@ def read_items(
                     node, "* is not a value and cannot have a name", "Write * alone, or name a field."
                 )
             items.append((node.alias, expr))
+            scope.define(node.alias, expr)
             continue
         expr = translator.expr(node)
         qualifier = node.table if isinstance(node, exp.Column) else ""

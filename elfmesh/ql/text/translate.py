@@ -202,6 +202,9 @@ class Translator:
         common = self.common.find(parts[0], self.scope.inputs) if len(parts) == 1 else None
         if common is not None and not (self.scope.clause == LATE and self.scope.is_alias(parts[0], quoted)):
             return replace(common.expr, at=place)
+        earlier = self.scope.earlier(parts[0], place) if len(parts) == 1 and not quoted else None
+        if earlier is not None:
+            return earlier
         inside = self.scope.structure(parts)
         found: Expr = self.scope.field(parts[: inside or None], quoted, place)
         for name in parts[inside:] if inside else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,8 @@ import pyarrow as pa
 from elfmesh import errors
 from elfmesh.errors import ElfError, QueryError
 from elfmesh.ingest.job_rows import JobRows
-from elfmesh.ql import Statement, declare, expand, parse_many
+from elfmesh.ql import Statement, expand
+from elfmesh.ql.text.parsing import parse_each
 from elfmesh.spark_bridge.history.inputs import HistoryInput
 
 CONTRIBUTION = pa.schema(
@@ -118,7 +120,11 @@ class Task:
 
 @lru_cache(maxsize=64)
 def _statement(text: str, number: int, source: str, star: Declared, declared: Declared) -> Statement:
-    statement = declare(parse_many(text, source=source)[number], dict(declared))
+    every = parse_each(text, source=source, declared=dict(declared))
+    found = next(itertools.islice(every, number, None))
+    if isinstance(found, QueryError):
+        raise found
+    statement: Statement = found
     for stream, columns in star:
         statement = expand(statement, columns, stream)
     return statement

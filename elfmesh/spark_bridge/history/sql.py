@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.errors import DataError, UsageError
+from elfmesh.errors import DataError, QueryError, UsageError
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.parsers import discover_columns
 from elfmesh.ingest.sources.blocks import read_blocks
@@ -125,7 +125,7 @@ def _streamed(
     from elfmesh.spark_bridge.history.streaming import check_streamable, stream_frame, stream_inputs
 
     require_pyspark()
-    (statement, *more) = parse_many(text, source=source)
+    (statement, *more), declared = _parsed(spark, text, source, inputs)
     if more:
         raise UsageError("a stream is one statement", hint="Give each its own DataFrame.")
     check_streamable(statement)
@@ -134,7 +134,7 @@ def _streamed(
         from elfmesh.spark_bridge.conform import arrow_schema
 
         given = arrow_schema(spark.createDataFrame([], schema).schema)
-    task = Task(text, 0, source, socket.gethostname(), python=python)
+    task = Task(text, 0, source, socket.gethostname(), python=python, declared=declared)
     task = prepared(spark, task, stream_inputs(inputs), lookups)
     return stream_frame(spark, task, lookups, given)
 
@@ -152,11 +152,13 @@ def histories(
 ) -> Iterator[History]:
     """Yield the answer of each statement, optionally of some intervals only. Raises as `sql`."""
     require_pyspark()
-    statements = parse_many(text, source=source)
+    statements, declared = _parsed(spark, text, source, inputs)
     jobs = JobRows()
     for number, statement in enumerate(statements):
         _fetch(spark, statement, inputs, jobs)
-        task = Task(text, number, source, socket.gethostname(), jobs=jobs, python=python, only=only)
+        task = Task(
+            text, number, source, socket.gethostname(), jobs=jobs, python=python, only=only, declared=declared
+        )
         task = prepared(spark, task, inputs, lookups)
         history = History(spark, task, split_bytes=split_bytes)
         yield history
@@ -178,9 +180,8 @@ def prepared(
         (only,) = inputs.values()
         inputs = {streams[0]: replace(only, stream=streams[0])}
     check_named(streams, inputs)
-    task = replace(
-        task, declared=_declared(spark, statement, {name: inputs[name] for name in streams}, task.host)
-    )
+    if not task.declared and (statement.bare or statement.star):
+        task = replace(task, declared=_declared(spark, {name: inputs[name] for name in streams}, task.host))
     statement = task.statement
     star: list[tuple[str, tuple[str, ...]]] = []
     for name in streams if statement.star else ():
@@ -283,9 +284,34 @@ def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int,
     return columns, size_us, found
 
 
-def _declared(spark: Any, statement: Statement, inputs: Mapping[str, HistoryInput], host: str) -> Declared:
-    if not (statement.bare or statement.star):
-        return ()
+def check_text(text: str, source: str, inputs: Mapping[str, HistoryInput]) -> None:
+    """Raise QueryError for a text that no columns of a table make right, before Spark is started."""
+    try:
+        parse_many(text, source=source, declared=dict(_declared(None, _logs(inputs), "")))
+    except QueryError:
+        if all(each.kind != PARQUET for each in inputs.values()):
+            raise
+
+
+def _parsed(
+    spark: Any, text: str, source: str, inputs: Mapping[str, HistoryInput]
+) -> tuple[list[Statement], Declared]:
+    """Return the statements, and the columns of the inputs if names are clear only with them.
+
+    Spark reads a table to tell its columns.
+    """
+    try:
+        return parse_many(text, source=source), ()
+    except QueryError:
+        declared = _declared(spark, inputs, socket.gethostname())
+        return parse_many(text, source=source, declared=dict(declared)), declared
+
+
+def _logs(inputs: Mapping[str, HistoryInput]) -> dict[str, HistoryInput]:
+    return {name: each for name, each in inputs.items() if each.kind == "log"}
+
+
+def _declared(spark: Any, inputs: Mapping[str, HistoryInput], host: str) -> Declared:
     found: dict[str, tuple[str, ...]] = {}
     for name, each in inputs.items():
         if each.kind in ("frame", PARQUET):

@@ -6,6 +6,7 @@ dotted path, as of a JSON log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELD
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.local.embedded import LogRun
+from elfmesh.local.named_logs import declared_columns
 from elfmesh.ql import Statement, parse
 from tests.compat.golden.data import Golden
 from tests.compat.golden.reading import ONE
@@ -103,8 +105,10 @@ def answer(case: Golden) -> pa.Table:
 
 def answer_of(text: str, given: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of a statement over typed columns, as `answer`."""
-    statement = parse(text)
     known = {name.lower(): table for name, table in given.items()}
+    named = {word: known[word.lower()] for word in re.findall(r"\w+", text) if word.lower() in known}
+    logs = {word: ((), TypedFormat(table)) for word, table in named.items()}
+    statement = parse(text, declared=declared_columns(logs))
     found = TypedRun(
         statement, {name: known[name.lower()] for name in statement.streams if name.lower() in known}
     ).answers()
