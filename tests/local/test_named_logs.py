@@ -8,7 +8,7 @@ import pytest
 
 from elfmesh.errors import ConfigError, ElfError, UsageError
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.local.named_logs import Logs, logs_of, read_lookups, read_streams
+from elfmesh.local.named_logs import Logs, declared_columns, logs_of, read_lookups, read_streams
 from elfmesh.ql import parse
 
 ONE = parse("SELECT a FROM clicks")
@@ -30,6 +30,13 @@ def test_the_one_stream_means_what_is_given_whatever_it_is_called() -> None:
     assert logs_of(ONE, [], {}, GIVEN) == {"clicks": GIVEN}
     assert logs_of(TWO, ["orders"], {}, GIVEN) == {"clicks": GIVEN}
     assert logs_of(TWO, ["orders", "clicks"], {}, GIVEN) == {}
+
+
+def test_some_formats_declare_their_columns() -> None:
+    named = some("a=a.log,format=regex:(?P<level>\\w+) (?P<text>.*)", "c=c.log,format=json", "d=d.log")
+    declared = declared_columns(named)
+    assert [*declared] == ["a"]
+    assert {"level", "text", "ts", "_raw"} <= {*declared["a"]}
 
 
 def test_streams_that_are_named_mean_their_own_logs() -> None:

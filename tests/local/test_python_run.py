@@ -88,6 +88,15 @@ def test_streams_are_named_and_joined(log: Path) -> None:
     assert table.to_pylist() == [{"name": "A", "n": 4}, {"name": "B", "n": 3}]
 
 
+def test_a_name_is_a_column_of_the_only_table_that_has_it() -> None:
+    left, right = pa.table({"k": [1, 2], "a": [5, 6]}), pa.table({"k": [2, 3], "b": [7, 8]})
+    query = "SELECT a + b AS x, x * 2 AS y FROM l JOIN r ON l.k = r.k WHERE b < 8"
+    (table,) = elfmesh.run(query, streams={"l": left, "r": right})
+    assert table.to_pylist() == [{"x": 13, "y": 26}]
+    with pytest.raises(QueryError, match="a may be a column of several inputs"):
+        elfmesh.run(query, streams={"l": left, "r": right.append_column("a", [[1, 1]])})
+
+
 def test_lookups_are_files_or_tables(log: Path, tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("k,name\na,A\nb,B\n")
     joined = "log JOIN lookup.names n ON log.k = n.k"

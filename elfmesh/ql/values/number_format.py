@@ -31,7 +31,7 @@ class NumberFormatError(DataError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DigitRun:
     """Digits between two commas of a format; `exact` if a number must have all of them."""
 
     length: int
@@ -53,7 +53,7 @@ class NumberFormat:
     before: str
     behind: str
     dollar: bool
-    runs: tuple[Run, ...]
+    runs: tuple[DigitRun, ...]
     point: bool
     scale: int
 
@@ -119,7 +119,7 @@ class NumberFormat:
             return None
         whole = reader.digits(self.runs) if self.runs else ""
         behind_point = self.point and reader.has(".")
-        fraction = reader.digits((Run(self.scale, False),)) if self.scale else ""
+        fraction = reader.digits((DigitRun(self.scale, False),)) if self.scale else ""
         if whole is None or fraction is None:
             return None
         if not behind_point:
@@ -154,7 +154,7 @@ def number_format(text: str) -> NumberFormat:
     if found["before"] and found["before"] == found["behind"]:
         raise NumberFormatError(f"the number format {text!r} has {found['before']} twice")
     whole, fraction = found["whole"] or "", found["fraction"] or ""
-    runs = tuple(Run(len(each), each[0] == "0") for each in re.split("[,G]", whole) if each)
+    runs = tuple(DigitRun(len(each), each[0] == "0") for each in re.split("[,G]", whole) if each)
     done = NumberFormat(
         found["before"] or "", found["behind"] or "", bool(found["dollar"]), runs, bool(found["point"]),
         len(fraction),
@@ -179,7 +179,7 @@ class _Reader:
         self._at += found
         return found
 
-    def digits(self, runs: tuple[Run, ...]) -> str | None:
+    def digits(self, runs: tuple[DigitRun, ...]) -> str | None:
         """Read digits with commas; None if their groups, counted from the right, do not match the runs."""
         part = "".join(takewhile(_in_number, self._text[self._at :]))
         self._at += len(part)

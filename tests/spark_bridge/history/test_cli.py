@@ -38,6 +38,46 @@ def test_errors_are_reported_without_spark(
     assert reported in capsys.readouterr().err
 
 
+JOINED = "SELECT level, code + 1 AS c, c * 2 AS d FROM a JOIN b ON word = name ORDER BY code"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[str]:
+    """Two streams whose formats declare their columns."""
+    (tmp_path / "a.log").write_text("warn disk\ninfo net\nwarn net\n")
+    (tmp_path / "b.log").write_text("disk 7\nnet 9\nother 1\n")
+    formats = {"a": r"(?P<level>\w+) (?P<word>\w+)", "b": r"(?P<name>\w+) (?P<code>\d+)"}
+    return [
+        each for name, shape in formats.items()
+        for each in ("--stream", f"{name}={tmp_path / name}.log,format=regex:{shape}")
+    ]  # fmt: skip
+
+
+def test_a_name_of_a_join_is_clear_by_the_formats(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["run", JOINED, *two, "-o", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "level,c,d",
+        "warn,8.0,16.0",
+        "info,10.0,20.0",
+        "warn,10.0,20.0",
+    ]
+    assert entry.run(["run", JOINED.replace("word", "_raw"), *two]) == 65
+    assert "query:1:58: _raw may be a column of several inputs" in capsys.readouterr().err
+    assert entry.run(["spark", "run", JOINED.replace("word", "_raw"), *two]) == 65
+    assert "query:1:58: _raw may be a column of several inputs" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_name_of_a_join_is_clear_on_spark(
+    spark: Any, two: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["run", JOINED, *two, "-o", "json"]) == 0
+    wanted = capsys.readouterr().out
+    assert entry.run(["spark", "run", JOINED, *two, "-o", "json"]) == 0
+    assert capsys.readouterr().out == wanted
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_it_prints_what_elf_run_prints(spark: Any, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
