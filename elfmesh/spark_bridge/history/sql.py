@@ -125,7 +125,7 @@ def _streamed(
     from elfmesh.spark_bridge.history.streaming import check_streamable, stream_frame, stream_inputs
 
     require_pyspark()
-    (statement, *more), declared = _parsed(spark, text, source, inputs)
+    (statement, *more) = parse_many(text, source=source)
     if more:
         raise UsageError("a stream is one statement", hint="Give each its own DataFrame.")
     check_streamable(statement)
@@ -134,7 +134,7 @@ def _streamed(
         from elfmesh.spark_bridge.conform import arrow_schema
 
         given = arrow_schema(spark.createDataFrame([], schema).schema)
-    task = Task(text, 0, source, socket.gethostname(), python=python, declared=declared)
+    task = Task(text, 0, source, socket.gethostname(), python=python)
     task = prepared(spark, task, stream_inputs(inputs), lookups)
     return stream_frame(spark, task, lookups, given)
 
@@ -152,7 +152,8 @@ def histories(
 ) -> Iterator[History]:
     """Yield the answer of each statement, optionally of some intervals only. Raises as `sql`."""
     require_pyspark()
-    statements, declared = _parsed(spark, text, source, inputs)
+    declared = _declared(spark, inputs, socket.gethostname())
+    statements = parse_many(text, source=source, declared=dict(declared))
     jobs = JobRows()
     for number, statement in enumerate(statements):
         _fetch(spark, statement, inputs, jobs)
@@ -291,20 +292,6 @@ def check_text(text: str, source: str, inputs: Mapping[str, HistoryInput]) -> No
     except QueryError:
         if all(each.kind != PARQUET for each in inputs.values()):
             raise
-
-
-def _parsed(
-    spark: Any, text: str, source: str, inputs: Mapping[str, HistoryInput]
-) -> tuple[list[Statement], Declared]:
-    """Return the statements, and the columns of the inputs if names are clear only with them.
-
-    Spark reads a table to tell its columns.
-    """
-    try:
-        return parse_many(text, source=source), ()
-    except QueryError:
-        declared = _declared(spark, inputs, socket.gethostname())
-        return parse_many(text, source=source, declared=dict(declared)), declared
 
 
 def _logs(inputs: Mapping[str, HistoryInput]) -> dict[str, HistoryInput]:

@@ -103,12 +103,19 @@ def answer(case: Golden) -> pa.Table:
     return answer_of(case.asked, tables | {ONE: pa.table({"unused": [1]})})
 
 
+def parsed(text: str, given: Mapping[str, pa.Table]) -> Statement:
+    """A statement over streams that declare the columns of tables; names of streams are in any letters."""
+    known = {name.lower(): table for name, table in given.items()}
+    words = [word for word in re.findall(r"\w+", text) if word.lower() in known]
+    return parse(
+        text, declared=declared_columns({word: ((), TypedFormat(known[word.lower()])) for word in words})
+    )
+
+
 def answer_of(text: str, given: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of a statement over typed columns, as `answer`."""
     known = {name.lower(): table for name, table in given.items()}
-    named = {word: known[word.lower()] for word in re.findall(r"\w+", text) if word.lower() in known}
-    logs = {word: ((), TypedFormat(table)) for word, table in named.items()}
-    statement = parse(text, declared=declared_columns(logs))
+    statement = parsed(text, given)
     found = TypedRun(
         statement, {name: known[name.lower()] for name in statement.streams if name.lower() in known}
     ).answers()
