@@ -132,6 +132,8 @@ def _check_epochs(history: History) -> None:
     for earlier, later in itertools.pairwise(history):
         if later.epoch < earlier.epoch:
             raise Broken("a record of a lower epoch follows one of a higher epoch")
+        if later.interval <= earlier.interval and later.basis.numbering == earlier.basis.numbering:
+            raise Broken("a history has two records of an interval")
 
 
 def _check_content(record: GrantedRecord, announced: frozenset[Announced]) -> None:

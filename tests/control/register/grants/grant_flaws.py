@@ -6,16 +6,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from elfmesh.control.consensus.rules import Group, Vote
 from elfmesh.control.consensus.voting_grant import VotingGrant
+from elfmesh.control.jobs.register_value import Change, Close, RegisterCell, TakeOver
 from elfmesh.control.register import grant as product
 from elfmesh.control.register.grant import RecordSpan, RosterBasis
 from elfmesh.control.register.members import is_known_near
 
 
+def _apply(change: Change, found: RegisterCell) -> RegisterCell:
+    return change.apply(found, certain=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The product's rules, under their names."""
+    """The product's rules, under their names. `apply`: its changes of the register's value."""
+
+    apply: Callable[[Change, RegisterCell], RegisterCell] = _apply
 
     may_grant: Callable[..., bool] = product.may_grant
     renewed: Callable[..., VotingGrant] = product.renewed
@@ -61,6 +70,24 @@ def _accepts_again(vote: Vote[Any], ballot: Any, value: Any) -> Vote[Any] | None
 
 def _any_ballot(ballot: Any, votes: Iterable[tuple[bytes, Any, Any]], voters: Group) -> Any:
     return product.closed_by_votes(ballot, [(agent, ballot, chain) for agent, _, chain in votes], voters)
+
+
+def _keeps_the_grant(change: Change, found: RegisterCell) -> RegisterCell:
+    after = _apply(change, found)
+    kept = isinstance(change, TakeOver) and after.value.epoch > found.value.epoch
+    return RegisterCell(with_fields(after.value, grant=found.grant), after.tail) if kept else after
+
+
+def _compares_no_record(change: Change, found: RegisterCell) -> RegisterCell:
+    return _apply(replace(change, before=found.value.latest) if isinstance(change, Close) else change, found)
+
+
+def _compares_no_grant(change: Change, found: RegisterCell) -> RegisterCell:
+    """A `Close` that is made already is known by its records only, and votes have closed more."""
+    if not isinstance(change, Close) or change.grant is None or not change.tail:
+        return _apply(change, found)
+    after = _apply(replace(change, grant=None), found)
+    return RegisterCell(with_fields(after.value, grant=change.grant), after.tail)
 
 
 FLAWS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -120,6 +147,15 @@ FLAWS: dict[str, dict[str, Callable[..., Any]]] = {
 """What each flaw replaces; those of the agents around the rules replace none of them."""
 
 
+CHANGES = {
+    "a take-over keeps the grant": _keeps_the_grant,
+    "a closing compares no record": _compares_no_record,
+    "a closing that is made compares no grant": _compares_no_grant,
+}
+"""Flaws of the product's changes of the register's value."""
+
+
 def rules_without(flaws: Iterable[str]) -> Rules:
-    replaced = {name: rule for flaw in flaws for name, rule in FLAWS[flaw].items()}
+    known = FLAWS | {name: {"apply": change} for name, change in CHANGES.items()}
+    replaced = {name: rule for flaw in flaws for name, rule in known[flaw].items()}
     return replace(Rules(), **replaced)

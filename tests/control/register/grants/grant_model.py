@@ -57,7 +57,8 @@ class GrantModel(GrantProposers):
 
     Args:
         scripts: per proposer, words of "take over", "close", "grant", "revoke", "pause", "roster X",
-            "exclude X", "include X", "settle", "+n", "-n", "n>m", and "advance F" (a field of `RosterBasis`).
+            "exclude X", "include X", "settle", "+n", "-n", "n>m", "advance F" (a field of `RosterBasis`), and
+            those of `grant_changes.py`, which are the product's own changes.
         announces: per proposer, members to which it gives a number before a value names them.
         granted: whether the first value holds a grant.
         members: roster of the first value.

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.machine import Contact
+from tests.control.register.grants.grant_changes import WORDS, applied
 from tests.control.register.grants.grant_flaws import Rules
 from tests.control.register.grants.grant_rules import Asker, Bounds, GrantedValue, History, changed, contact
 from tests.control.register.grants.grant_world import (
@@ -95,7 +96,11 @@ class GrantProposers:
         conflict = found.grant is None and newest.value.grant is not None
         boots = tuple(site.boot for site in world.sites)
         bounds = Bounds(self.intervals, boots, self.kept, self.permitted, self.rules)
-        value = changed(word, found, self.asker(leader), bounds, certain=notified.certain)
+        asker = self.asker(leader)
+        if word.split()[0] in WORDS:
+            value = applied(word, found, asker, bounds)
+        else:
+            value = changed(word, found, asker, bounds, certain=notified.certain)
         if value is None:
             stopped = leader._replace(script=(), announces=(), round=None, won=None)
             yield with_leader(world, place, stopped)
@@ -103,8 +108,8 @@ class GrantProposers:
         if conflict:
             value = value._replace(grant=None)
         proposing = notified.proposed(value)
-        asker = Promise(b"", newest.ballot, newest.value)
-        lean = Round(proposing.ballot, self.guess, (asker,), proposing.certain, value)
+        basis = Promise(b"", newest.ballot, newest.value)
+        lean = Round(proposing.ballot, self.guess, (basis,), proposing.certain, value)
         after = leader._replace(
             round=lean,
             won=None,
@@ -205,4 +210,4 @@ class GrantProposers:
 
     @staticmethod
     def asker(leader: Leader) -> Asker:
-        return Asker(leader.number, leader.epoch, leader.known.epoch, leader.roster)
+        return Asker(leader.number, leader.epoch, leader.known.epoch, leader.roster, leader.known)

@@ -89,6 +89,10 @@ def following_index(history: History, basis: RosterBasis) -> int:
     return history[-1].interval + 1 if history and history[-1].basis.numbering == basis.numbering else 0
 
 
+def last_interval(history: History) -> int | None:
+    return history[-1].interval if history else None
+
+
 def made(
     held: frozenset[Delivery],
     value: GrantedValue,
@@ -142,6 +146,7 @@ class Asker(NamedTuple):
     epoch: int
     known_epoch: int
     roster: tuple[str, ...]
+    known: GrantedValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def with_leader(world: World, place: int, leader: Leader) -> World:
 
 def names_a_roster(word: str) -> bool:
     """Whether a master announces a roster once this change is chosen."""
-    return word == "take over" or word.startswith(("roster", "advance"))
+    return word in ("take over", "succeed") or word.startswith(("roster", "advance"))
 
 
 def forgetful(world: World) -> World:
