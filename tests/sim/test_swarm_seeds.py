@@ -9,13 +9,19 @@ Clean records of one workload are equal over schedules of its fleet, and only cl
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from tests.exhaustive import few
+from tests.sim.swarm.drawing import wide
 from tests.sim.swarm.judging.outcome import Outcome
+from tests.sim.swarm.judging.voted import AT_SITES
 from tests.sim.swarm.regressions import OPEN_SEEDS, REGRESSIONS, scenario
+from tests.sim.swarm.run import check, run
+from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.schedules import SCHEDULES, Comparison, compared, explore, schedule, workload
 from tests.sim.swarm.soak import one, quiet, replay_of
 
@@ -41,6 +47,32 @@ SHORT_FIRST = sorted(NEWEST_FIRST, key=_is_long)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_holds_every_invariant(seed: int) -> None:
     _holds(seed)
+
+
+WIDE = (325, 306, 300, 304, *range(308, 330))
+"""Seeds whose jobs close by votes, or have rows that span intervals; the first four are one of each kind."""
+
+
+@pytest.mark.parametrize("seed", few(dict.fromkeys(WIDE), 4))
+def test_a_seed_with_votes_or_rows_that_span_intervals_holds_every_invariant(seed: int) -> None:
+    _holds(seed)
+
+
+def test_votes_close_intervals_in_a_seed_that_draws_them() -> None:
+    quiet()
+    drawn = draw(WIDE[0])
+    outcome = run(replace(drawn, safety_s=20.0))
+    assert all(job.paths == wide.SITES for job in drawn.jobs)
+    assert outcome.history.counters[AT_SITES] > 0
+    assert check(outcome) == {}
+
+
+def test_the_seeds_before_draw_neither_votes_nor_rows_that_span_intervals() -> None:
+    jobs = [job for seed in range(wide.FROM) for job in draw(seed).jobs]
+    assert not any(job.spans or job.paths for job in jobs)
+    kinds = Counter(wide.kind_of(seed) for seed in range(wide.FROM, 2 * wide.FROM))
+    assert set(kinds) == {*wide.KINDS}
+    assert min(kinds.values()) > 20
 
 
 @pytest.mark.parametrize("name", few(SHORT_FIRST, EACH_TIME))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.ql.plan.delivery import TopicDelivery
+from tests.sim.swarm.drawing import wide
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
@@ -131,6 +132,8 @@ class Scenario:
             f" {job.replicas} replicas, standby {job.standby_ms}"
             + (f", sealed by {job.sealed}" if job.sealed else "")
             + (f", a topic that is {job.delivery}" if job.delivery else "")
+            + (f", {job.paths} sites" if job.paths else "")
+            + (f", {job.spans} {job.rows or ''} {job.step or ''} {job.within_s or ''}" if job.spans else "")
             for job in self.jobs
         )
         jobs += "; and an ORDERED topic" if self.ordered else ""
@@ -213,7 +216,21 @@ def draw(seed: int) -> Scenario:
     drawn = _drawn(seed)
     if seed < VARIED_FROM:
         return drawn
-    return _posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn)))))))
+    return _wide(_posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn))))))))
+
+
+def _wide(scenario: Scenario) -> Scenario:
+    """Jobs that close by votes, or a last job whose rows span intervals; see `drawing.wide`."""
+    kind, rng = wide.kind_of(scenario.seed), random.Random(f"wide/{scenario.seed}")
+    *others, last = scenario.jobs
+    if kind == wide.VOTES:
+        hosts, racks = max(wide.SITES + 1, scenario.hosts), max(wide.SITES, scenario.racks)
+        return replace(scenario, jobs=wide.voting(scenario.jobs), hosts=hosts, racks=racks)
+    if not kind:
+        return scenario
+    without = {JOB_UPDATE} if kind == "WITHIN" else set()  # an update adds a condition, without an input
+    faults = tuple(each for each in scenario.faults if each not in without)
+    return replace(scenario, jobs=(*others, wide.spanning(last, kind, rng)), faults=faults)
 
 
 def _posting(scenario: Scenario) -> Scenario:

@@ -116,6 +116,18 @@ PAGED = small(
 """Rows of a record are pages of a few rows each, and voters come and go while they fetch them."""
 
 
+VOTING = small(
+    *(kinds.CRASH, kinds.POWER, kinds.ISOLATE_MASTER, kinds.PARTITION, kinds.JOIN),
+    job={"paths": 3, "early_ms": None, "sealed": "", "delivery": "", "spans": ""},
+    hosts=5,
+    racks=3,
+    trouble_s=4.0,
+    safety_s=80.0,
+    weather=BUSY,
+)
+"""Sites in three racks close intervals by votes, while masters and members come and go."""
+
+
 ROT = small(kinds.ROT, trouble_s=4.0)
 """The results of one agent rot again and again, while it runs and while it does not."""
 

@@ -20,6 +20,9 @@ class Job:
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
         paths: sites; then the members of each rack are a group. 0: one tree.
         delivery: of a topic whose posts are the lines; "": it is no topic.
+        spans: "SESSION", "ROWS" or "WITHIN": rows by key that span intervals; "": they do not.
+        rows, step: records of a window of ROWS, and from one to the next.
+        within_s: time between two records that a WITHIN joins.
     """
 
     name: str
@@ -39,6 +42,15 @@ class Job:
     standby_ms: int | None = None
     paths: int = 0
     delivery: str = ""
+    spans: str = ""
+    rows: int = 0
+    step: int = 0
+    within_s: int = 0
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the rows of a record depend on earlier intervals."""
+        return bool(self.sealed or self.spans)
 
     @property
     def sealed_from(self) -> int:
@@ -80,11 +92,24 @@ class Job:
             head = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
             window = f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed}"
             window += f" AFTER '{3 * self.slide_s} s')"
+        if self.spans:
+            return self._spanning(head, where)
         if self.ids:
             return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
         having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
         return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
+
+    def _spanning(self, head: str, where: str) -> str:
+        every = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
+        if self.spans == "WITHIN":
+            joined = f"ON a.k = b.k AND a.id < b.id WITHIN INTERVAL '{self.within_s}' SECOND"
+            return f"{every} SELECT a.id AS id, b.id AS other FROM log a JOIN log b {joined}"
+        window = f"SESSION(ts, INTERVAL '{self.slide_s}' SECOND)"
+        if self.spans == "ROWS":
+            head, window = every, f"ROWS({self.rows}, {self.step})"
+        columns = "k, window_start, window_end, count(*) AS n, sum(id) AS s"
+        return f"{head} SELECT {columns} FROM log{where} GROUP BY {window}, k"
 
     @property
     def _topic(self) -> str:

@@ -25,6 +25,7 @@ from elfmesh.storage.frames import Forgotten, Frame, Sealed
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.sim.swarm.clients import Clients
 from tests.sim.swarm.judging.emitted import early_lines
+from tests.sim.swarm.judging.voted import AT_SITES, at_site
 from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
 from tests.sim.swarm.row_pages import PageWatch
 
@@ -277,6 +278,9 @@ class History:
                 revs = {master.term.book.names(1 << number)[0]: rev for number, rev in record.revs}
                 self.revised[job, record.epoch, record.index] = revs
                 self.counters["revisions inside"] += len(revs)
+            elif (expected := at_site(local, effect)) is not None:
+                self.counters[AT_SITES] += 1
+                self.rosters.setdefault((job, record.epoch, record.index), expected)
         elif isinstance(effect, ctl.StartWorker):
             manifest = effect.manifest
             self.names[manifest.job_id] = manifest.qualified

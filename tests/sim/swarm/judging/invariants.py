@@ -31,6 +31,7 @@ from tests.sim.swarm.judging.oracle import kept
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
+from tests.sim.swarm.judging.spanning import i5_rows_that_span_intervals
 from tests.sim.swarm.judging.spreading import i17_voters_are_spread
 from tests.sim.swarm.judging.sums import i1_buckets_add_up
 from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_deliver_each_post_once
@@ -184,7 +185,7 @@ def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
     read_up_to: set[tuple[Incarnation, int]] = set()
     for truth, each in out.records():
         record = each.record
-        roster = None if truth.job.sealed else out.roster(truth.key, record)  # see i5_partitions_are...
+        roster = None if truth.job.keeps_state else out.roster(truth.key, record)  # `partitions`, `spanning`
         if roster is None or record.state == "SKIPPED" or (truth.key, record.index) in read_up_to:
             continue
         if record.missing and truth.job.partitions > 1:
@@ -218,7 +219,7 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
         if not set(record.missing) <= set(roster):
             yield f"{where}: missing {record.missing} are not on the roster {roster}"
         share = 0.0 if record.state == "SKIPPED" else record.agents_in / max(1, record.agents_expected)
-        lower = truth.job.sealed and record.completeness < share
+        lower = truth.job.keeps_state and record.completeness < share
         if record.agents_expected and record.completeness != share and not lower:
             yield f"{where}: completeness {record.completeness}"
         if (record.state == "FINAL") != (not record.missing) and not lower:
@@ -340,6 +341,7 @@ ALL: dict[str, Invariant] = {
     "I4 offsets": i4_contributions_are_their_offsets,
     "I5 oracle": i5_rows_are_the_oracles,
     "I5 partitions": i5_partitions_are_the_oracles,
+    "I5 spanning": i5_rows_that_span_intervals,
     "I6 completeness": i6_completeness_is_true,
     "I7 epochs": i7_no_lower_epoch,
     "I7 remembered": i7_epochs_are_remembered,

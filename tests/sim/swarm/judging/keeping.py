@@ -19,7 +19,7 @@ def i1_rows_and_counts_agree(out: Outcome) -> Iterator[str]:
     """What a record counts is in its rows, and only what was written is, whatever happened to a disk."""
     for truth, each in out.records():
         record = each.record
-        if record.state == "SKIPPED" or truth.job.partitions > 1 or truth.job.sealed:
+        if record.state == "SKIPPED" or truth.job.partitions > 1 or truth.job.keeps_state:
             continue
         rows = table(each.rows)
         reported, inside = record.counts["contributed"], sum(row["n"] for row in rows)
