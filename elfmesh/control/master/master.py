@@ -109,6 +109,10 @@ class Master:
     def vote(self, record: ResultRecord, rows: bytes) -> bool:
         return self._leadership.registers.votes.cast(self.job, record, rows)
 
+    def voters_on(self, index: int) -> tuple[tuple[Contact, ...], tuple[Contact, ...]] | None:
+        """Return which sites have voted on an interval, and which have not; None: the master closes it."""
+        return self._leadership.registers.votes.voters_on(self.job, index)
+
     def ended(self) -> None:
         self._leadership.ended(self)
 

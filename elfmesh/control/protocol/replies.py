@@ -163,6 +163,13 @@ class DelayingAgent(msgspec.Struct, frozen=True):
     error: str
 
 
+class SiteVotes(msgspec.Struct, frozen=True):
+    """The sites of a job that have voted on its first open interval, and those that have not; names."""
+
+    voted: list[str]
+    lacking: list[str]
+
+
 class Why(msgspec.Struct, frozen=True, kw_only=True, rename={"inside": "in"}):
     """What delays the first open interval of a job.
 
@@ -176,6 +183,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True, rename={"inside": "in"}):
         reads: what a job that reads other jobs waits for.
         voters: the voters of a job without a majority.
         voters_without_votes: their addresses.
+        sites: which sites have voted on the interval, if votes close it.
         because: the explanation as a sentence.
     """
 
@@ -193,6 +201,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True, rename={"inside": "in"}):
     reads: list[str]
     voters: list[Voter] | UnsetType = UNSET
     voters_without_votes: list[str] = []
+    sites: SiteVotes | UnsetType = UNSET
     because: str
 
 

@@ -78,6 +78,18 @@ class Votes:
         last = self._acceptors.chain(job).last
         return last if last is not None or cell is None else cell.value.latest
 
+    def voters_on(self, job: bytes, index: int) -> tuple[tuple[Contact, ...], tuple[Contact, ...]] | None:
+        """Return who has voted on the record of an open interval, as this agent knows, and who has not.
+
+        Returns None if no grant is in force at this agent.
+        """
+        if self.grant(job) is None:
+            return None
+        below = sum(record.index < index for record, _ in self._acceptors.chain(job).records)
+        links, voters = self._of(job).links, self._voters(job)
+        voted = tuple(voter for voter in voters if len(links.get(voter.id, ())) > below)
+        return voted, tuple(voter for voter in voters if voter not in voted)
+
     def cast(self, job: bytes, record: ResultRecord, rows: bytes) -> bool:
         """Vote on the next record of a job; return whether this agent has voted on it, now or before."""
         if self.grant(job) is None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import UNSET, UnsetType
+
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.jobs.records import ResultRecord, iso_us
 from elfmesh.control.jobs.roster import called
 from elfmesh.control.master.master import Master
-from elfmesh.control.protocol.replies import DelayingAgent, Span, Why
+from elfmesh.control.protocol.replies import DelayingAgent, SiteVotes, Span, Why
 from elfmesh.control.requests.describe import head_of, shown_interval, voters_without_votes
 from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.interval_map import bits, numbers
@@ -52,6 +54,7 @@ def explanation(context: Context, master: Master) -> Why:
     stage = _stage(master, due, missing if is_due else 0)
     shown = shown_interval(index)
     held = None if due is None else round(context.now - due, 3)
+    sites = _sites(master, index)
     return Why(
         job=master.term.manifest.qualified,
         state=master.term.state,
@@ -66,11 +69,13 @@ def explanation(context: Context, master: Master) -> Why:
         missing=sorted({*book.names(missing), *(newest.missing if newest is not None else ())}),
         reads=closer.waits_for(),
         voters_without_votes=voters_without_votes(master),
+        sites=sites,
         because=_sentence(stage, agents, len(numbers(missing)), held, master)
         + _lacking(newest)
         + _without_rows(master)
         + _without_standby(master)
         + _voters(master)
+        + _votes(sites, is_due=is_due)
         + _names(master)
         + _waiting(context),
     )
@@ -103,6 +108,24 @@ def _without_rows(master: Master) -> str:
 def _voters(master: Master) -> str:
     lost = voters_without_votes(master)
     return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
+
+
+def _sites(master: Master, index: int) -> SiteVotes | UnsetType:
+    found = master.voters_on(index)
+    if found is None:
+        return UNSET
+    names = {entry.contact.id: entry.name for entry in master.term.book.entries}
+    voted, lacking = (
+        sorted(names.get(each.id, f"{each.host}:{each.port}") for each in part) for part in found
+    )
+    return SiteVotes(voted, lacking)
+
+
+def _votes(sites: SiteVotes | UnsetType, *, is_due: bool) -> str:
+    if isinstance(sites, UnsetType) or not (is_due or sites.voted):
+        return ""
+    lacking = f", and {', '.join(sites.lacking)} not" if sites.lacking else ""
+    return f"; of its sites, {', '.join(sites.voted) or 'none'} voted{lacking}"
 
 
 def _who_answers(master: Master) -> str:

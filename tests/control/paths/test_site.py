@@ -211,3 +211,42 @@ def test_intervals_close_by_votes_while_the_master_gets_no_parts(tmp_path: Path)
         compare(results, oracle(fleet.agents, tmp_path, upto), AGENTS)
 
     vloop.run(main())
+
+
+def test_why_names_the_sites_that_have_voted_and_those_that_have_not() -> None:
+    """While an interval waits for its second vote, the master says whose vote it has."""
+
+    async def main() -> None:
+        fleet, _, writing = await begun(SITES, 2)
+        led = masters(fleet)[0]
+        term = _term(led)
+        names = {
+            agent.name
+            for agent in fleet.agents
+            if agent.id in {each.id for each in term.layouts.layout.sites}
+        }
+        found = list[dict[str, Any]]()
+        for _ in range(400):
+            reply = (await led.ask("why", {"job": "sim/sums"})).body
+            if "sites" in reply:
+                assert {*reply["sites"]["voted"], *reply["sites"]["lacking"]} == names
+                assert not {*reply["sites"]["voted"]} & {*reply["sites"]["lacking"]}
+                found.append(reply)
+            await asyncio.sleep(0.01)
+        writing.cancel()
+        some = [each for each in found if each["sites"]["voted"] and each["sites"]["lacking"]]
+        assert some, "an interval waits for the second vote for about 50 ms"
+        for each in some:
+            assert f"of its sites, {', '.join(each['sites']['voted'])} voted" in each["because"]
+            assert f", and {', '.join(each['sites']['lacking'])} not" in each["because"]
+
+    vloop.run(main())
+
+
+def test_why_names_no_site_of_a_job_that_its_master_closes() -> None:
+    async def main() -> None:
+        fleet, _, writing = await begun(ONE, 2)
+        assert "sites" not in (await masters(fleet)[0].ask("why", {"job": "sim/sums"})).body
+        writing.cancel()
+
+    vloop.run(main())

@@ -141,6 +141,25 @@ def test_one_vote_closes_nothing_and_reaches_the_others_when_they_are_back() -> 
     assert [each.closed for each in voters.by_id.values()] == [[5, 6]] * 3
 
 
+def test_an_agent_knows_who_has_voted_on_an_open_interval() -> None:
+    voters = Voters()
+    votes = voters[ME].registers.votes
+    assert votes.voters_on(JOB, 5) == ((), VALUE.acceptors)
+    voters.cut = {(ME.id, A.id), (ME.id, B.id)}
+    voters[ME].cast(5, 4)
+    voters[ME].cast(7, 5)
+    voters.deliver()
+    others = tuple(each for each in VALUE.acceptors if each.id != ME.id)
+    for index in (5, 6, 7):
+        assert votes.voters_on(JOB, index) == ((ME,), others), "the record of 7 has 6 too"
+    assert votes.voters_on(JOB, 8) == ((), VALUE.acceptors)
+    voters.cut = set()
+    voters.pass_time(AGAIN_S + 0.01)
+    assert votes.voters_on(JOB, 7) == (VALUE.acceptors, ())
+    voters.change(A, Close("i", 1, 0, 5, 4, 4))
+    assert votes.voters_on(JOB, 8) is None
+
+
 def test_a_vote_is_on_disk_before_it_is_sent_and_survives_a_restart() -> None:
     voters = Voters()
     voters[ME].cast(5, 4)
