@@ -52,9 +52,6 @@ from tests.control.paths.test_inheritance import (
 from tests.control.paths.test_site_records import (
     test_a_site_does_not_vote_on_an_interval_with_a_revision as abstains,
 )
-from tests.control.paths.test_site_records import (
-    test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
-)
 from tests.control.paths.test_sites import closes_at_once, read_near
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
@@ -67,9 +64,6 @@ from tests.control.register.test_lost_votes import (
 )
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
-)
-from tests.control.register.test_votes import (
-    test_the_next_value_has_a_single_vote_too_because_a_majority_may_have_voted_so as folds,
 )
 from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
@@ -124,6 +118,7 @@ QUICK = (
     "ended-partitions",
     "early-newest",
     "prefix-once",
+    "site-waits-for-all",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 
@@ -179,10 +174,8 @@ NOTICED_BY = {
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
     "part-requests": closes_at_once,
-    "votes-are-folded": folds,
     "no-grant-while-joint": joint_without,
     "texts-that-may-vote": texts_that_vote,
-    "site-waits-for-all": waits_for_all,
     "site-abstains": abstains,
     "grant-ends-first": grant_ends,
     "roster-waits-for-votes": roster_waits,
