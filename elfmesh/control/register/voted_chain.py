@@ -15,6 +15,7 @@ import msgspec
 
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, rows_to_json
+from elfmesh.errors import ProtocolError
 
 RECORDS_MAX = 16
 """Maximum number of records of a chain; the acceptor then waits until the master folds them."""
@@ -38,10 +39,12 @@ class VotedChain:
         """Return the chain of a page.
 
         Raises:
-            ProtocolError: the page is damaged.
+            ProtocolError: the page is damaged, or has more than an acceptor votes on.
         """
-        chain = cls()
-        for record, rows in decode_page(page):
+        chain, records = cls(), decode_page(page)
+        if len(records) > RECORDS_MAX or any(len(rows) > ROWS_BYTES_MAX for _, rows in records):
+            raise ProtocolError("more records, or rows of one, than an acceptor votes on")
+        for record, rows in records:
             chain = chain.extended(record, rows)
         return chain
 

@@ -26,7 +26,7 @@ from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import CumulativeVote
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.grant import closed_by_votes, is_prefix, may_vote
-from elfmesh.control.register.voted_chain import ROWS_BYTES_MAX, VotedChain
+from elfmesh.control.register.voted_chain import RECORDS_MAX, ROWS_BYTES_MAX, VotedChain
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 
@@ -174,6 +174,9 @@ class Votes:
             return
         if all(voter.id != sender.id for voter in cell.value.acceptors):
             self._context.stats["control.misplaced"] += 1
+            return
+        if len(message.links) > RECORDS_MAX:  # comparing chains costs the square of their links
+            self._context.stats["control.malformed"] += 1
             return
         try:
             self._take(message, VotedChain.of_page(payload).records)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
-from elfmesh.control.register.voted_chain import RECORDS_MAX, VotedChain
+from elfmesh.control.register.voted_chain import RECORDS_MAX, ROWS_BYTES_MAX, VotedChain
 from elfmesh.errors import ProtocolError
 
 ROWS = table_to_ipc(pa.table({"n": [1, 2]}))
@@ -46,3 +47,11 @@ def test_a_chain_has_room_for_so_many_records_and_damaged_ones_are_refused() -> 
     assert not chain.has_room
     with pytest.raises(ProtocolError):
         VotedChain.of_page(b"damaged")
+
+
+def test_a_page_that_no_acceptor_can_have_is_refused_before_its_digests_are_computed() -> None:
+    many = encode_page((record(index), b"") for index in range(RECORDS_MAX + 1))
+    large = encode_page([(record(5), bytes(ROWS_BYTES_MAX + 1))])
+    for page in (many, large):
+        with pytest.raises(ProtocolError, match="than an acceptor votes on"):
+            VotedChain.of_page(page)

@@ -26,6 +26,7 @@ from elfmesh.control.protocol.messages_register import (
     Prepare,
 )
 from elfmesh.control.register.registers import Registers
+from elfmesh.control.register.voted_chain import RECORDS_MAX
 from elfmesh.control.register.votes import AGAIN_S, Records
 from elfmesh.machine import Contact, Send
 from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, Held, run
@@ -278,3 +279,16 @@ def test_foreign_and_damaged_votes_are_counted_and_change_nothing() -> None:
     on_vote(A, replace(vote, links=(b"x" * 32,)), chain.page())
     assert stats["control.malformed"] == 2
     assert not voters[ME].registers.acceptors.chain(JOB).links
+
+
+def test_a_vote_of_more_records_than_an_acceptor_votes_on_is_counted_and_changes_nothing() -> None:
+    """Comparing chains costs the square of their links, so that a long one would stop the agent."""
+    voters = Voters()
+    vote = CumulativeVote(JOB, "i", voters.ballot, (b"x" * 32,) * (RECORDS_MAX + 1))
+    on_vote = voters[ME].registers.votes.on_cumulative_vote
+    on_vote(A, vote, b"")
+    assert voters[ME].context.stats["control.malformed"] == 1
+    assert voters[ME].registers.votes.voters_on(JOB, 5) == ((), VALUE.acceptors)
+    on_vote(A, replace(vote, links=vote.links[1:]), b"")
+    assert voters[ME].context.stats["control.malformed"] == 1
+    assert len(voters[ME].registers.votes.voters_on(JOB, 5)[0]) == 1  # type: ignore[index]  # there is a grant
