@@ -11,6 +11,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "handshake": ("wire_targets", "handshake", ()),
     **{f"messages-{room}": ("wire_targets", "messages", (room,)) for room in ("overlay", "srt", "control")},
     "cores": ("core_targets", "cores", ()),
+    "votes": ("vote_targets", "votes", ()),
     "partials": ("state_targets", "partials", ()),
     "checkpoints": ("state_targets", "checkpoints", ()),
     "frame-logs": ("disk_targets", "frame_logs", ()),
