@@ -164,6 +164,17 @@ def never_final(out: Outcome) -> None:
     out.history.early[KEY] = [(changed(made, state="EARLY", clean=False, counted=["h1"]), rows)]
 
 
+def of_an_open_session(out: Outcome) -> None:
+    """A record has the rows of a session whose last record is in its own interval."""
+    job = replace(JOB, spans="SESSION", ids=False, slide_s=1, size_s=1)
+    out.truths[KEY] = replace(out.truths[KEY], job=job)
+    for index in (5, 6):
+        swap_final(out, index, start_us=index * 1_000_000, end_us=(index + 1) * 1_000_000)
+    columns = {name: [1] for name in ("k", "window_start", "window_end", "n", "s")}
+    out.final[KEY][6] = (out.final[KEY][6][0], table_to_ipc(pa.table(columns)))
+    out.final[KEY][5] = (out.final[KEY][5][0], b"")
+
+
 def of_no_seal(out: Outcome) -> None:
     """Rows of partitions, none of which has a punctuation."""
     out.truths[KEY] = replace(out.truths[KEY], job=sealed(JOB, "1"))
@@ -199,6 +210,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I4 offsets": lambda out: frame(out, 1, counts={6: (0, 1, *ZEROS[1:])}),
     "I5 oracle": a_row_more,
     "I5 partitions": of_no_seal,
+    "I5 spanning": of_an_open_session,
     "D-19 early": never_final,
     "D-21 prefixes": lambda out: swap(out, 5, partly=(Partly(0, "h1", 5_000_000, 1, 0),)),
     "I6 completeness": lambda out: swap(out, 5, agents_in=1),

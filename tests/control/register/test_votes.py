@@ -142,7 +142,7 @@ def test_one_vote_closes_nothing_and_reaches_the_others_when_they_are_back() -> 
     assert [each.closed for each in voters.by_id.values()] == [[5, 6]] * 3
 
 
-def test_an_agent_knows_who_has_voted_on_an_open_interval() -> None:
+def test_a_voter_knows_the_votes_on_an_open_interval() -> None:
     voters = Voters()
     votes = voters[ME].registers.votes
     assert votes.voters_on(JOB, 5) == ((), VALUE.acceptors)
