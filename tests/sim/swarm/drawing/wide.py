@@ -22,9 +22,9 @@ def kind_of(seed: int) -> str:
 
 
 def voting(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the same jobs with sites, which vote unless partitions are sealed; a topic has none."""
+    """Return the same jobs with sites, and without what a record depends on beside contributions."""
     return tuple(
-        job if job.delivery else replace(job, paths=SITES, early_ms=None, standby_ms=None) for job in jobs
+        replace(job, paths=SITES, early_ms=None, standby_ms=None, sealed="", delivery="") for job in jobs
     )
 
 
