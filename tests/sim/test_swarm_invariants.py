@@ -170,7 +170,8 @@ def of_an_open_session(out: Outcome) -> None:
     out.truths[KEY] = replace(out.truths[KEY], job=job)
     for index in (5, 6):
         swap_final(out, index, start_us=index * 1_000_000, end_us=(index + 1) * 1_000_000)
-    columns = {name: [1] for name in ("k", "window_start", "window_end", "n", "s")}
+    at = pa.array([6_000_000]).cast(pa.timestamp("us", "UTC"))
+    columns = {"k": ["a"], "window_start": at, "window_end": at, "n": [1], "s": [101]}
     out.final[KEY][6] = (out.final[KEY][6][0], table_to_ipc(pa.table(columns)))
     out.final[KEY][5] = (out.final[KEY][5][0], b"")
 

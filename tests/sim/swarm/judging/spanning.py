@@ -9,7 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import chain
+from typing import Any
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord
 from tests.sim.swarm.drawing.job import Job
@@ -18,8 +20,8 @@ from tests.sim.swarm.judging.oracle import Truth, kept
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.scenario import RECOVERY
 from tests.sim.swarm.workload import Written
-from tests.sim.world.wall import stamp
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Row = tuple[object, ...]
 Spanned = tuple[list[Row], float]
 """The rows of an interval, and the least completeness of the intervals that they may have records of."""
@@ -153,8 +155,16 @@ WALKS: dict[str, type[Walk]] = {"SESSION": Sessions, "ROWS": Counts, "WITHIN": P
 
 def _window(lines: list[Written], gap_us: int) -> Row:
     times = [line.ts_us for line in lines]
-    bounds = (stamp(min(times)), stamp(max(times) + gap_us))
-    return (lines[0].key, *bounds, len(lines), sum(line.id for line in lines))
+    return (lines[0].key, min(times), max(times) + gap_us, len(lines), sum(line.id for line in lines))
+
+
+def _found(row: dict[str, Any], columns: tuple[str, ...]) -> Row:
+    """Return the values of a row, with times in microseconds: their texts have no zeros at the end."""
+    return tuple(_us(row[name]) if name.startswith("window_") else row[name] for name in columns)
+
+
+def _us(text: str) -> int:
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
 
 
 def i5_rows_that_span_intervals(out: Outcome) -> Iterator[str]:
@@ -191,7 +201,7 @@ def _walked(
             for line in kept(job, truth.hosts[name].contributed(truth.job, record.index, revs.get(name, 1)))
         ]
         expected, least = walk.read(record.start_us, record.end_us, share, lines)
-        found = sorted(tuple(row[name] for name in walk.columns) for row in table(rows))
+        found = sorted(_found(row, walk.columns) for row in table(rows))
         if found != sorted(expected):
             lost, alien = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
             yield f"{where}: lost {lost[:5]}, not expected {alien[:5]}"

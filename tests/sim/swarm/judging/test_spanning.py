@@ -17,7 +17,6 @@ from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.judging.spanning import WALKS, Counts, Pairs, Row, Sessions
 from tests.sim.swarm.workload import Written
 from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap_final
-from tests.sim.world.wall import stamp
 
 S = 1_000_000
 
@@ -32,7 +31,7 @@ def job(kind: str, **fields: Any) -> Job:
 
 
 def window(key: str, first_us: int, last_us: int, *numbers: int) -> Row:
-    return (key, stamp(first_us), stamp(last_us), len(numbers), sum(numbers))
+    return (key, first_us, last_us, len(numbers), sum(numbers))
 
 
 def test_a_session_goes_on_over_intervals_and_ends_after_the_gap() -> None:
@@ -89,7 +88,10 @@ def records_hold(rows: list[Row], **fields: Any) -> bool:
         swap_final(out, index, start_us=index * S, end_us=(index + 1) * S)
     swap_final(out, 6, **fields)
     names = Sessions.columns
-    table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
+    columns = {name: pa.array([row[at] for row in rows]) for at, name in enumerate(names)}
+    for name in ("window_start", "window_end"):
+        columns[name] = columns[name].cast(pa.timestamp("us", "UTC"))
+    table = pa.table(columns)
     out.final[KEY] = {
         5: (out.final[KEY][5][0], b""),
         6: (out.final[KEY][6][0], table_to_ipc(table) if rows else b""),
@@ -101,3 +103,15 @@ def test_a_record_has_the_rows_and_the_completeness_of_its_interval() -> None:
     assert records_hold([]), "all lines are in one session, which is open"
     assert not records_hold([window("a", 5 * S, 6 * S, 101, 201)])
     assert not records_hold([], completeness=0.5)
+
+
+def test_times_are_compared_whatever_zeros_they_end_with() -> None:
+    out = clean()
+    out.truths[KEY] = replace(out.truths[KEY], job=job("ROWS", rows=2, step=2, ids=False))
+    for index, first_us in ((5, 5 * S), (6, 6 * S)):
+        swap_final(out, index, start_us=index * S, end_us=(index + 1) * S)
+        bounds = pa.array([first_us]).cast(pa.timestamp("us", "UTC"))
+        numbers = (101, 201) if index == 5 else (102, 202)
+        row = {"k": ["a"], "window_start": bounds, "window_end": bounds, "n": [2], "s": [sum(numbers)]}
+        out.final[KEY][index] = (out.final[KEY][index][0], table_to_ipc(pa.table(row)))
+    assert not [*ALL["I5 spanning"](out)]
