@@ -25,9 +25,13 @@ from elfmesh.control.coordination.graph import Determines, Graph
 from elfmesh.control.coordination.labels import LABELS, Severity
 from elfmesh.control.coordination.repair import RepairPlan, repairs
 from elfmesh.errors import UsageError
+from elfmesh.ql.expressions.assumption import AssumedBound
 
 Contradicts = Callable[[Collection[str], Collection[str]], str]
 """Returns what in a sample contradicts that the first columns determine the others, or nothing."""
+
+Exceeds = Callable[[AssumedBound], str]
+"""Returns what in a sample is beyond a bound, or nothing."""
 
 __all__ = [
     "Analysis",
@@ -105,7 +109,10 @@ def load_fleet(api: str | None = None, *paths: str) -> dict[str, Graph]:
 
 
 def lint(
-    *paths: str, trial: Trial | None = None, contradicts: Contradicts | None = None
+    *paths: str,
+    trial: Trial | None = None,
+    contradicts: Contradicts | None = None,
+    exceeds: Exceeds | None = None,
 ) -> list[LintFinding]:
     """Return the findings in files, by their places; those that a comment allows have its reason.
 
@@ -113,6 +120,7 @@ def lint(
         paths: annotation files, ELF-QL texts, programs, configurations (their sinks), and directories.
         trial: tries the Python functions of texts; None: they are read and not run.
         contradicts: compares a dependency with a sample; None: dependencies are believed.
+        exceeds: compares a bound of ASSUME with a sample; None: bounds are believed.
 
     Raises:
         DataError, QueryError: a file cannot be read as what it is.
@@ -122,9 +130,12 @@ def lint(
     found: dict[LintFinding, None] = {}
     if files.has_jobs:
         refuted = files.refuted(trial)
-        linted = Linted(
-            analyse(files.dataflow(refuted)), files.jobs(), files.programs, refuted, files.refused
-        )
+        graph, jobs = files.dataflow(refuted), files.jobs()
+        proofs = {each: _contradicted(each, contradicts) for each in graph.dependencies}
+        assumed = [each for task in jobs.jobs if task.statement for each in task.statement.assumes]
+        bounds = [each for each in assumed if isinstance(each, AssumedBound)]
+        beyond = {each: exceeds(each) for each in bounds} if exceeds is not None else {}
+        linted = Linted(analyse(graph), jobs, files.programs, refuted, files.refused, proofs, beyond)
         found |= dict.fromkeys(findings(linted))
     for graph in _graphs(files.documents, {}).values() if files.documents else ():
         proofs = {each: _contradicted(each, contradicts) for each in graph.dependencies}

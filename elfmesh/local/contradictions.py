@@ -1,4 +1,4 @@
-"""Compares a dependency between columns with the records of a log: two values of a column for one key.
+"""Compares assumptions with the records of a log: two values of a column for one key, a value beyond a bound.
 
 Paper: Blazes IV-A (seals), V-A (compatible partitions by functional dependencies).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from elfmesh.local.embedded import answers
+from elfmesh.ql.expressions.assumption import AssumedBound
 
 
 def contradiction(log: str, left: Collection[str], right: Collection[str]) -> str:
@@ -22,6 +23,22 @@ def contradiction(log: str, left: Collection[str], right: Collection[str]) -> st
     Cost: one pass over the log for each determined column, with one row for each key.
     """
     return next(_of_columns(log, sorted(left), right), "")
+
+
+def excess(log: str, bound: AssumedBound) -> str:
+    """Return a value of the log that is beyond a bound, or nothing.
+
+    Raises:
+        DataError, RuntimeFailure: the log cannot be read.
+        QueryError: its records cannot have such a column, or it has no numbers.
+
+    Cost: one pass over the log.
+    """
+    extreme, column = "max" if bound.upper else "min", f"CAST(`{bound.column}` AS DOUBLE)"
+    rows = answers(f"SELECT {extreme}({column}) AS value FROM log", log)[0].table.to_pylist()
+    found = rows[0]["value"] if rows else None
+    is_beyond = found is not None and (found > bound.limit if bound.upper else found < bound.limit)
+    return f"a record has the {bound.column} {found:g}" if is_beyond else ""
 
 
 def _of_columns(log: str, keys: list[str], columns: Collection[str]) -> Iterator[str]:

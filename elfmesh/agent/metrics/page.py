@@ -231,7 +231,8 @@ def _shown_jobs(jobs: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, Ma
             key: sum(each[key] for each in rest)
             for key in ("cpu_seconds", "lines", "open_bytes", "held_bytes")
         }
-        buckets = {bucket: sum(each["counts"][bucket] for each in rest) for bucket in rest[0]["counts"]}
+        names = dict.fromkeys(bucket for each in rest for bucket in each["counts"])
+        buckets = {bucket: sum(each["counts"].get(bucket, 0) for each in rest) for bucket in names}
         yield OTHERS, {**sums, "counts": buckets}
 
 

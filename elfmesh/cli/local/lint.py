@@ -25,7 +25,9 @@ EXIT_FOUND = 1
 )  # fmt: skip
 @python_option
 @click.option(
-    "--sample", metavar="LOG", help="Log whose records the dependencies of annotation files must hold for."
+    "--sample",
+    metavar="LOG",
+    help="Log whose records must fit the dependencies of annotation files and the ASSUME of jobs.",
 )
 def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool, sample: str | None) -> int:
     """Find what makes outputs differ between runs, readers or replicas, without running them.
@@ -38,12 +40,12 @@ def lint_command(paths: tuple[str, ...], output: str, level: str, python: bool, 
     from elfmesh.control.coordination import reports
     from elfmesh.control.coordination.findings import LEVELS
 
-    contradicts = None
+    contradicts = exceeds = None
     if sample is not None:
-        from elfmesh.local.contradictions import contradiction
+        from elfmesh.local.contradictions import contradiction, excess
 
-        contradicts = partial(contradiction, sample)
-    found = coordination.lint(*paths, trial=trial_of(python), contradicts=contradicts)
+        contradicts, exceeds = partial(contradiction, sample), partial(excess, sample)
+    found = coordination.lint(*paths, trial=trial_of(python), contradicts=contradicts, exceeds=exceeds)
     if output == "sarif":
         click.echo(json.dumps(reports.sarif(found), ensure_ascii=False))
     elif output == "json":

@@ -17,7 +17,7 @@ from elfmesh.control.closing.ports import Failed, Frontiers
 from elfmesh.control.closing.progress import FrontierHistory
 from elfmesh.control.closing.revisions import Revising
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.protocol.messages_parts import PartFault
 from elfmesh.control.protocol.messages_safety import Keep
 from elfmesh.control.protocol.messages_standby import Prefix
@@ -81,7 +81,7 @@ class Collection:
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         mask = bits_of(segment.coverage)
-        if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
+        if any(len(entry.counts) > COUNTS_MAX for entry in segment.entries):
             self._term.context.stats["control.malformed"] += 1
             return
         if segment.stop > self._next:

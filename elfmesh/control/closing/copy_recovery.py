@@ -19,7 +19,7 @@ from elfmesh.contribution import split, within
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.stages import valid_until
 from elfmesh.control.protocol.messages_safety import Keep, Surrender
 from elfmesh.interval_map import bits, numbers
@@ -182,7 +182,7 @@ def is_sound(copy: Keep, payload: bytes) -> bool:
     for part in copy.parts:
         last = copy.start - 1
         for entry in part:
-            if not last < entry.interval < copy.stop or len(entry.counts) > len(BUCKETS):
+            if not last < entry.interval < copy.stop or len(entry.counts) > COUNTS_MAX:
                 return False
             last = entry.interval
     return True

@@ -92,6 +92,7 @@ def dependencies(graph: Graph, rules: RuleSet) -> tuple[Dependency, ...]:
         )
         for origin in sorted(origins if graph.dependencies else ())
         for each in graph.dependencies
+        if not each.streams or origin in ("", *each.streams)
     )
 
 
@@ -170,9 +171,9 @@ class _Labelling:
         elif stream.producer is not None:
             severity, once = self.delayed[stream.name]
             label = replace(label, severity=severity, once=once)
-        if not stream.seals and stream.once:
+        if not stream.seals and not stream.conditions and stream.once:
             return label
-        seals, conditions = set(label.seals), set(label.conditions)
+        seals, conditions = set(label.seals), {*label.conditions, *stream.conditions}
         for each in stream.seals:
             known = [label.columns.attribute(name) for name in each.key]
             if all(known):

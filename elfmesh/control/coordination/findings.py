@@ -29,6 +29,7 @@ from elfmesh.control.coordination.rules import is_compatible
 from elfmesh.control.coordination.statements import WEBHOOK, job_steps, shown
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, TaskKind
 from elfmesh.control.jobs.program_paths import POST, least_delivery
+from elfmesh.ql.expressions.assumption import AssumedBound
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.early import EarlyRefused, gains_by_early
 from elfmesh.ql.plan.statement import ROWS, Statement
@@ -63,7 +64,7 @@ CODES: dict[str, tuple[Level, str]] = {
     "B013": (Level.INFO, "a job whose rows could be emitted early"),
     "B014": (Level.ERROR, "EARLY on a job whose rows may be removed again"),
     "B015": (Level.WARNING, "revisions into a sink that only appends"),
-    "B016": (Level.ERROR, "a dependency that a sample contradicts"),
+    "B016": (Level.ERROR, "an assumption that a sample contradicts"),
     "B017": (Level.ERROR, "records that may arrive twice change a state"),
     "B018": (Level.INFO, "a topic that is stronger than its readers need"),
     "B019": (Level.WARNING, "counts of ROWS that intervals without stragglers move"),
@@ -98,6 +99,7 @@ class Linted:
     Attributes:
         refused: errors about EARLY; the jobs are not in the graph.
         contradicted: dependencies that a sample contradicts, with the values that show it.
+        exceeded: bounds of ASSUME that a sample contradicts, likewise.
     """
 
     analysis: Analysis
@@ -106,6 +108,7 @@ class Linted:
     refuted: Refuted = field(default_factory=lambda: NOT_TRIED)
     refused: Sequence[EarlyRefused] = ()
     contradicted: Mapping[Determines, str] = field(default_factory=dict)
+    exceeded: Mapping[AssumedBound, str] = field(default_factory=dict)
 
 
 def findings(linted: Linted) -> list[LintFinding]:
@@ -283,6 +286,13 @@ def _assumed(linted: Linted) -> Iterator[LintFinding]:
         if proof := linted.contradicted.get(each):
             message = f"the dependency {each} does not hold: {proof}"
             yield LintFinding("B016", each.at, message, "leave it out, or correct the columns")
+    for task in linted.jobs.jobs:
+        assert task.statement is not None
+        for bound in task.statement.assumes:
+            if isinstance(bound, AssumedBound) and (proof := linted.exceeded.get(bound)):
+                at = Place(task.statement.source, bound.at.line, bound.at.column)
+                message = f"the assumption {bound} does not hold: {proof}"
+                yield LintFinding("B016", at, message, "leave it out, or correct the bound")
 
 
 def _topics(linted: Linted) -> Iterator[LintFinding]:

@@ -106,6 +106,7 @@ class DataStream:
         delayed: its records belong to later intervals than those from which they were made.
         order: M1 or M2 if an order is imposed, together with the other inputs of its consumer.
         provisional: a final output will replace this one.
+        conditions: what is assumed of its records, by counts of the records that are made from them.
     """
 
     name: str
@@ -118,16 +119,21 @@ class DataStream:
     order: str = ""
     at: Place = Place()
     provisional: bool = False
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Determines:
-    """Dependency between columns of each source, by names; `both` if each side determines the other."""
+    """Dependency between columns of sources, by names; `both` if each side determines the other.
+
+    `streams` are the sources that have it; none: all do.
+    """
 
     left: frozenset[str]
     right: frozenset[str]
     both: bool = False
     at: Place = field(default_factory=Place, compare=False)
+    streams: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         left, right = (", ".join(sorted(side)) for side in (self.left, self.right))

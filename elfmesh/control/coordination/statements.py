@@ -28,6 +28,7 @@ from elfmesh.control.coordination.graph import (
     AnnotatedPath,
     Component,
     DataStream,
+    Determines,
     Graph,
     Place,
     Port,
@@ -46,6 +47,8 @@ from elfmesh.control.coordination.relations import (
     sealed_keys,
 )
 from elfmesh.control.jobs.graph import EdgeKind, JobGraph, JobTask, TaskEdge, TaskKind
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN
+from elfmesh.ql.expressions.assumption import AssumedDependency
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.statement import JobClause, Statement
@@ -75,10 +78,12 @@ def dataflow(jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> Graph:
     """Return the annotated dataflow of jobs. An input that reads a job outside the graph counts as Async."""
     components: list[Component] = []
     streams: list[DataStream] = []
+    dependencies: list[Determines] = []
     for task in jobs.jobs:
         made = _JobComponents(task, jobs, refuted)
         components += made.components
         streams += made.streams
+        dependencies += made.dependencies
     outputs = {each.producer for each in streams}
     for edge in (each for each in jobs.edges if each.target.kind is TaskKind.SINK):
         component, read = _sink(edge, outputs)
@@ -86,7 +91,7 @@ def dataflow(jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> Graph:
         streams += read
     outside = sorted(each.name for each in jobs.tasks if each.kind is TaskKind.RESULTS)
     notes = tuple(f"job {shown(each)} is not among the texts: it counts as Async" for each in outside)
-    return Graph(tuple(components), tuple(streams), notes=notes)
+    return Graph(tuple(components), tuple(streams), tuple(dependencies), notes)
 
 
 def _sink(edge: TaskEdge, outputs: Collection[Port | None]) -> tuple[Component, list[DataStream]]:
@@ -135,7 +140,7 @@ def shown(name: str) -> str:
 
 
 class _JobComponents:
-    """Components and streams of one job."""
+    """Components and streams of one job, and the dependencies that it assumes of its source."""
 
     def __init__(self, task: JobTask, jobs: JobGraph, refuted: Refuted) -> None:
         assert task.statement is not None
@@ -146,6 +151,7 @@ class _JobComponents:
         self.edges = jobs.into(task)
         self.components: list[Component] = []
         self.streams: list[DataStream] = []
+        self.dependencies: list[Determines] = []
         parts = self.statement.parts or (self.statement,)
         rows = [self._part(number, part, len(parts)) for number, part in enumerate(parts)]
         self._root(rows)
@@ -162,6 +168,7 @@ class _JobComponents:
         lookups = [each for each in self.edges if each.part == number and each.kind is EdgeKind.ROWS]
         steps = [*_reading(edge), *_lookups(lookups, part), *input_steps(part, self.refuted)]
         why = "; ".join(step.why for step in steps) or "each record alone decides whether and where it counts"
+        why += "".join(f"; ASSUME {each}" for each in part.assumes)
         source = edge.source.name if edge.kind is EdgeKind.RECORDS else shown(edge.source.name)
         path = AnnotatedPath(
             source, "row", _annotation(steps), None, why=why, at=self._at(steps), remedy=_remedy(steps)
@@ -175,7 +182,16 @@ class _JobComponents:
 
     def _input(self, edge: TaskEdge, consumer: Port, name: str) -> DataStream:
         if edge.kind is EdgeKind.RECORDS:
-            return DataStream(name, None, consumer, at=self._place())
+            assumed = [f"{ASSUMPTION_BROKEN} = 0 ({each})" for each in self.statement.assumes]
+            self.dependencies += [
+                Determines(
+                    frozenset(each.left), frozenset({each.right}),
+                    at=self._place(each.at), streams=frozenset({name}),
+                )
+                for each in self.statement.assumes
+                if isinstance(each, AssumedDependency)
+            ]  # fmt: skip
+            return DataStream(name, None, consumer, at=self._place(), conditions=tuple(assumed))
         seal = SealedOn(_SEALED.key, conditions=READ_CONDITIONS)
         inside = edge.source.kind is not TaskKind.RESULTS
         producer = (f"{shown(edge.source.name)} root", "final") if inside else None

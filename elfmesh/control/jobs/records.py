@@ -29,16 +29,9 @@ else:
 
 
 BUCKETS = (
-    "contributed",
-    "filtered",
-    "parse_error",
-    "late_dropped",
-    "expired",
-    "source_gap",
-    "shed",
-    "spool_overflow",
-    "function_error",
-)
+    "contributed", "filtered", "parse_error", "late_dropped", "expired", "source_gap", "shed",
+    "spool_overflow", "function_error",
+)  # fmt: skip
 """Buckets in which records are counted (D-1); messages contain the counts as a list in this order.
 
 `source_gap` counts losses and not records, because no agent has read the lost bytes. `function_error` counts
@@ -49,6 +42,12 @@ CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED, OVERFLOW, F
     len(BUCKETS)
 )
 """Position of each bucket in such a list."""
+
+ASSUMPTION_BROKEN, BROKEN = "assumption_broken", len(BUCKETS)
+"""Violations of the job's ASSUME clauses, and their position in a list of counts. A list without violations
+ends before, and has the form that earlier releases know. They are no records: these are in another bucket."""
+
+COUNTS_MAX = BROKEN + 1
 
 BUCKETS_SHOWN = BUCKETS[:4]
 """Buckets that the JSON of a result always has; others are present if they are not zero."""
@@ -64,8 +63,8 @@ NOT_COUNTED = (0,) * len(BUCKETS)
 State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED", "EARLY"]
 """State of a record: terminal except TENTATIVE and EARLY, which is in no log."""
 
-LOSSES = ("late_dropped", "expired", "source_gap", "shed", "spool_overflow", "function_error")
-"""Buckets that make a record unclean: its rows may depend on when and where its records were read."""
+LOSSES = (*BUCKETS[LATE:], ASSUMPTION_BROKEN)
+"""Counts that make a record unclean: its rows may depend on when and where its records were read."""
 
 LOST = "lost"
 """Prefix of the reason of a record that replaces lost records."""
@@ -107,7 +106,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         missing: names of the expected agents that are not inside, sorted.
         version: manifest version of all contributions.
         epoch: epoch of the master that closed the interval.
-        counts: records per bucket of `BUCKETS`.
+        counts: records per bucket of `BUCKETS`, and violations in ASSUMPTION_BROKEN if there are any.
         absent: bitmap of all roster numbers given so far whose contribution is not inside.
         revs: (roster number, revision) of each contribution inside that replaced an earlier one.
         partly: prefixes of missing members that are inside.
@@ -179,32 +178,31 @@ def lost_record(job: str, start: int, stop: int, window: tuple[int, int] | None 
     index = stop - 1
     start_us, end_us = window or (None, None)
     return ResultRecord(
-        job=job,
-        index=index,
-        start_us=start_us,
-        end_us=end_us,
-        state="SKIPPED",
-        completeness=0.0,
-        fidelity=0.0,
-        agents_in=0,
-        agents_expected=0,
-        since=None if start in (index, FIRST) else start,
+        job=job, index=index, start_us=start_us, end_us=end_us, state="SKIPPED", completeness=0.0,
+        fidelity=0.0, agents_in=0, agents_expected=0, since=None if start in (index, FIRST) else start,
         reason=f"{LOST}: damaged on disk, and no agent that votes on the job has it",
-    )
+    )  # fmt: skip
 
 
 def counts_dict(counts: Sequence[int]) -> dict[str, int]:
     """Return counts by name of bucket, from the list form of messages."""
-    return dict(zip(BUCKETS, counts, strict=True))
+    names = (*BUCKETS, ASSUMPTION_BROKEN)[: max(BROKEN, len(counts))]
+    return dict(zip(names, counts, strict=True))
+
+
+def counts_list(counts: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the list form of counts; the inverse of `counts_dict`."""
+    broken = counts.get(ASSUMPTION_BROKEN)
+    return (*(counts.get(name, 0) for name in BUCKETS), *([broken] if broken else []))
 
 
 def add_counts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """Return the sum of lists of counts."""
-    total = [0] * len(BUCKETS)
+    total = [0] * COUNTS_MAX
     for part in parts:
         for at, value in enumerate(part):
             total[at] += value
-    return tuple(total)
+    return tuple(total if total[BROKEN] else total[:BROKEN])
 
 
 def with_late(counts: Mapping[str, int], late: int) -> dict[str, int]:
@@ -238,7 +236,7 @@ def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1
     """
     counts = {
         name: record.counts.get(name, 0)
-        for name in BUCKETS
+        for name in (*BUCKETS, ASSUMPTION_BROKEN)
         if name in BUCKETS_SHOWN or record.counts.get(name)
     }
     agents: dict[str, Any] = {"in": record.agents_in, "expected": record.agents_expected}

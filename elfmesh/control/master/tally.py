@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from elfmesh.control.jobs.records import BUCKETS, UNUSABLE, ResultRecord
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS, UNUSABLE, ResultRecord
 from elfmesh.control.protocol.messages import Report
 
 RECENT = 8
@@ -28,7 +28,7 @@ class Tally:
 
     def published(self, record: ResultRecord) -> None:
         for bucket, count in record.counts.items():
-            self.totals[bucket] += count
+            self.totals[bucket] = self.totals.get(bucket, 0) + count
         self.recent.append(record)
 
     def inherited(self, records: Iterable[ResultRecord]) -> None:
@@ -40,6 +40,11 @@ class Tally:
         self.worker_errors.pop(message.name, None)
         if message.error and is_member:
             self.worker_errors[message.name] = message.error
+
+    @property
+    def broken(self) -> int:
+        """Return the violations of ASSUME in the recent intervals."""
+        return sum(record.counts.get(ASSUMPTION_BROKEN, 0) for record in self.recent)
 
     def unusable_share(self, version: int) -> float:
         """The share of unusable records in the recent intervals of a version."""

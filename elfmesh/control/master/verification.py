@@ -18,7 +18,7 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import BUCKETS, ResultRecord, add_counts, counts_dict, ipc_to_table
+from elfmesh.control.jobs.records import COUNTS_MAX, ResultRecord, add_counts, counts_dict, ipc_to_table
 from elfmesh.control.jobs.roster import RosterBook, called
 from elfmesh.control.jobs.row_pages import joined, table_of
 from elfmesh.control.jobs.stages import stage_at
@@ -244,7 +244,7 @@ class Verifier:
             self._context.stats["control.misplaced"] += 1
             return
         sizes = message.sizes
-        wrong = sum(sizes) != len(payload) or len(message.counts) > len(BUCKETS)
+        wrong = sum(sizes) != len(payload) or len(message.counts) > COUNTS_MAX
         if wrong or (not message.error and len(sizes) != self._manifest.partitions):
             self._context.stats["control.malformed"] += 1
             return

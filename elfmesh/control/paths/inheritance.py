@@ -20,7 +20,7 @@ from collections.abc import Callable
 from elfmesh.contribution import split
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
 from elfmesh.machine import Contact
@@ -77,7 +77,7 @@ class Inheritance:
         payloads = split(payload, [entry.size for entry in segment.entries])
         if sender.id not in self._sites or not 0 <= message.partition < len(self._collection.trees):
             self._context.stats["control.misplaced"] += 1
-        elif payloads is None or any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
+        elif payloads is None or any(len(entry.counts) > COUNTS_MAX for entry in segment.entries):
             self._context.stats["control.malformed"] += 1
         elif not self._counts(segment.epoch, bits_of(segment.coverage)):
             self._context.stats["control.fenced"] += 1

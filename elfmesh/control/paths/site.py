@@ -33,7 +33,7 @@ from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import BUCKETS, ResultRecord, counts_dict
+from elfmesh.control.jobs.records import COUNTS_MAX, ResultRecord, counts_dict
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
@@ -120,7 +120,7 @@ class Site:
     def collect(self, partition: int, segment: Segment, payload: bytes) -> None:
         payloads = split(payload, [entry.size for entry in segment.entries])
         known = 0 <= partition < len(self.collection.trees) and payloads is not None
-        sound = all(len(entry.counts) <= len(BUCKETS) for entry in segment.entries)
+        sound = all(len(entry.counts) <= COUNTS_MAX for entry in segment.entries)
         if known and sound and payloads is not None and counts(self._grant, segment.epoch):
             self.collection.trees[partition].add(segment, payloads)
 

@@ -186,7 +186,7 @@ def whose(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
 
 def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
-    found = health(parts.context, voting(parts.context, parts.leadership), [])
+    found = health(parts.context, parts.leadership, voting(parts.context, parts.leadership), [])
     return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 

@@ -138,7 +138,7 @@ class Requests:
         elif event.verb == "agent":
             self._reply(event.token, OK, AgentDetails(**self._context.facts("agent")))
         else:
-            self._reply(event.token, OK, health(self._context, self.voting(), self.dead()))
+            self._reply(event.token, OK, health(self._context, self._leadership, self.voting(), self.dead()))
 
     def gone(self, client: int) -> None:
         """Drop the request of a client that does not wait any more, unless it changes a job."""

@@ -5,6 +5,8 @@ The module reads leadership and changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import UNSET
 
 from elfmesh.control.context import Context
@@ -37,12 +39,13 @@ def _name_of(leadership: Leadership, job: bytes) -> str:
     return job.hex() if terms is None else terms.manifest.qualified
 
 
-def health(context: Context, votes: VotesReport, dead: list[DeadAgentRow]) -> Health:
+def health(context: Context, leadership: Leadership, votes: VotesReport, dead: list[DeadAgentRow]) -> Health:
     """Return the worst problem of an agent. Dead agents are none, because a restart would not remove them."""
     facts = context.facts("problem")
     problem = str(facts.get("problem") or "")
     held, functions = facts.get("held") or {}, context.facts("functions").get("problem")
-    degraded = next(filter(None, (voting_text(votes), *held.values(), functions)), "")
+    broken = next(_broken(leadership), "")
+    degraded = next(filter(None, (voting_text(votes), *held.values(), functions, broken)), "")
     reported = ("sinks", "slowed", "archives", "held", "insecure", "warnings")
     return Health(
         status="waiting" if problem else "degraded" if degraded else "ok",
@@ -51,3 +54,10 @@ def health(context: Context, votes: VotesReport, dead: list[DeadAgentRow]) -> He
         dead_agents=[row.name for row in dead] or UNSET,
         agent=context.name,
     )
+
+
+def _broken(leadership: Leadership) -> Iterator[str]:
+    """Yield the jobs led by this agent whose recent records contradict their ASSUME clauses."""
+    for each in leadership.masters.values():
+        if broken := each.tally.broken:
+            yield f"{each.term.manifest.qualified}: {broken} violations of ASSUME in recent intervals"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elfmesh.control.jobs.records import BUCKETS, FIRST
+from elfmesh.control.jobs.records import FIRST, counts_dict
 from elfmesh.ingest.worker.jobs import LocalJob
 
 
@@ -10,7 +10,7 @@ def describe_job(job: LocalJob) -> dict[str, object]:
     due_us, worker = job.due_us(), job.worker
     return {
         **job.cost.describe(),
-        "counts": dict(zip(BUCKETS, worker.totals, strict=True)),
+        "counts": counts_dict(worker.totals),
         "held_bytes": job.held_bytes,
         "open_interval": worker.next_index if worker.next_index > FIRST else None,
         "due_seconds": None if due_us is None else due_us / 1e6,

@@ -33,6 +33,7 @@ from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.worker.insertion import insert
 from elfmesh.ingest.worker.intervals import WorkerInterval
 from elfmesh.ql import Query
+from elfmesh.ql.engine.assumed import OpenAssumptions
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.values.growth import TooLarge
 from elfmesh.safeguards import safeguard
@@ -83,6 +84,7 @@ class _Late:
     """Late records of one interval that are in no revision yet."""
 
     panes: Panes
+    assumed: OpenAssumptions
     counts: list[int] = field(default_factory=lambda: list(NOT_COUNTED))
 
 
@@ -108,7 +110,7 @@ class LateRecords:
     """Late records of one job; intervals below `floor` are not revised.
 
     `evaluations` are those of the job's versions, oldest first. Intervals below `closed` are closed, or
-    belong to another agent.
+    belong to another agent. `broken` counts violations of ASSUME in revisions.
     """
 
     @safeguard("late-by-version")
@@ -129,12 +131,12 @@ class LateRecords:
         self.closed = FIRST
         self._sealed: SortedDict[int, tuple[int, WorkerInterval | None]] = SortedDict()
         self._late: SortedDict[int, _Late] = SortedDict()
-        self._revised_us = 0
+        self._revised_us = self.broken = 0
         self._next_closed = FIRST
 
     @property
     def nbytes(self) -> int:
-        return sum(late.panes.nbytes for late in self._late.values())
+        return sum(late.panes.nbytes + late.assumed.nbytes for late in self._late.values())
 
     def close_below(self, floor: int) -> None:
         """Note that intervals below are closed; the next `drop` ends their revision. Thread-safe."""
@@ -283,15 +285,19 @@ class LateRecords:
 
         Nothing is contributed if the call raises.
         """
-        late = self._late.get(index)
+        late, checker = self._late.get(index), by.query.assumptions
         if late is None:
             tables = by.query.statement.tables
-            late = _Late(Panes(tables, 1, 1, budget=self._budget, seed=self._seed))
+            panes = Panes(tables, 1, 1, budget=self._budget, seed=self._seed)
+            late = _Late(panes, OpenAssumptions(len(checker.dependencies)))
         erased = 0
         if by.since_us is not None:
             erased = records.within(column, INT64_MIN, by.since_us - 1).rows
             records = records.within(column, by.since_us, INT64_MAX)
+        checked = checker.check(records)
         prepared, refused = insert(by.query, late.panes, records, note, stream, pane=0)
+        if checked is not None:
+            late.assumed.add(checked, None, note)
         self._late[index] = late
         late.counts[FILTERED] += erased
         late.counts[CONTRIBUTED] += sum(prepared.kept.values())
@@ -316,6 +322,10 @@ class LateRecords:
             index, late = self._late.popitem(0)
             if not any(late.counts):
                 continue
+            if broken := late.assumed.broken((0,)):
+                note(f"late for interval {index}: ASSUME does not hold: {broken} violations")
+                self.broken += broken
+                late.counts.append(broken)
             rev, known = self._sealed.get(index, (1, None))
             before = _nothing(index, self._partitions) if known is None else known
             payloads = self._merged(index, late, before, note)

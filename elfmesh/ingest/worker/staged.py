@@ -16,7 +16,7 @@ from itertools import chain
 
 from elfmesh import ql
 from elfmesh.cbt import PartialTooLarge
-from elfmesh.control.jobs.records import BUCKETS, FIRST, OVERFLOW
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, OVERFLOW, add_counts
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.ingest.parsers import Parsed
@@ -106,7 +106,7 @@ class StagedWorker:
                         alike_from=alike_from,
                     )
                 )
-        self._done = [0] * len(BUCKETS)
+        self._done = NOT_COUNTED
         self._dating = [statement for statement in statements if statement.window is not None]
         self._stream, self._places = around.stream, JobOffsets()
         self._turns = resumed.turns
@@ -120,7 +120,7 @@ class StagedWorker:
         head = self.head
         if head.stop is None or head.next_index < head.stop:
             return False
-        self._done = [sum(pair) for pair in zip(self._done, head.totals, strict=True)]
+        self._done = add_counts((self._done, head.totals))
         del self._parts[0]
         self.head.inherit()
         return True
@@ -130,8 +130,9 @@ class StagedWorker:
         return self.head.next_index
 
     @property
-    def totals(self) -> list[int]:
-        return [sum(each) for each in zip(self._done, *(part.totals for part in self._parts), strict=True)]
+    def totals(self) -> tuple[int, ...]:
+        late = () if self.late is None else (*NOT_COUNTED, self.late.broken)
+        return add_counts((self._done, *(part.totals for part in self._parts), late))
 
     def ends_at(self, stop: int) -> int:
         """Let the next call of `seal` seal everything that was read, and what is below `stop`.

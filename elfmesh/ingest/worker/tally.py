@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, FILTERED, FIRST
 from elfmesh.ingest.worker.intervals import add_to
+from elfmesh.ql.engine.assumed import OpenAssumptions
 from elfmesh.safeguards import safeguard
 
 Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
@@ -20,17 +21,23 @@ bucket."""
 class Tally:
     """Counts of one job; `totals` are since the beginning.
 
-    `slide` is the number of panes between intervals, `size` the number of panes of an interval.
+    `slide` is the number of panes between intervals, `size` the number of panes of an interval, and
+    `dependencies` the number of those in ASSUME. `assumed` has the violations of ASSUME in open panes.
     """
 
-    def __init__(self, slide: int, size: int) -> None:
-        self._slide, self._size = slide, size
+    def __init__(self, slide: int, size: int, dependencies: int = 0) -> None:
+        self._slide, self._size, self.assumed = slide, size, OpenAssumptions(dependencies)
         self.totals = [0] * len(BUCKETS)
         self._panes: dict[int, list[int]] = {}
         self._inputs: dict[int, dict[int, int]] = {}
         self._others: dict[int, list[int]] = {}
         self._homeless = [0] * len(BUCKETS)
         self._carried: dict[tuple[int | None, int], list[int]] = {}
+
+    @property
+    def all_totals(self) -> list[int]:
+        """Return the totals, and behind them the violations in closed panes, if there are any."""
+        return [*self.totals, self.assumed.closed] if self.assumed.closed else self.totals
 
     def count_pane(self, bucket: int, number: int, pane: int) -> None:
         self.totals[bucket] += number
@@ -109,15 +116,19 @@ class Tally:
         return sorted(found)
 
     def of(self, index: int) -> list[int]:
+        """Return the counts of an interval, in the form of messages."""
         counts = list(self._others.get(index, (0,) * len(BUCKETS)))
         for pane in range(index * self._slide, index * self._slide + self._size):
             contributed, filtered = self._panes.get(pane, (0, 0))
             counts[CONTRIBUTED] += contributed
             counts[FILTERED] += filtered
-        return counts
+        first = index * self._slide
+        broken = self.assumed.broken(range(first, first + self._size))
+        return [*counts, broken] if broken else counts
 
     def close_below(self, index: int) -> None:
         self._panes = {pane: each for pane, each in self._panes.items() if pane >= index * self._slide}
+        self.assumed.close_below(index * self._slide)
         self._inputs = {
             at: {pane: number for pane, number in panes.items() if pane >= index * self._slide}
             for at, panes in self._inputs.items()

@@ -22,12 +22,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elfmesh.cbt import Content, Panes, TypeConflict
 from elfmesh.control.jobs.records import (
+    BROKEN,
     CONTRIBUTED,
     EXPIRED,
     FILTERED,
     FIRST,
     FUNCTION_ERROR,
     LATE,
+    NOT_COUNTED,
     PARSE_ERROR,
     SHED,
     SOURCE_GAP,
@@ -89,7 +91,7 @@ class JobWorker:
         self._slide = window.slide_us // window.pane_us if window else 1
         self._slide_us = window.slide_us if window else 1
         self._size = window.size_us // window.pane_us if window else 1
-        self.tally = Tally(self._slide, self._size)
+        self.tally = Tally(self._slide, self._size, len(self.query.assumptions.dependencies))
         self._partitions = job.partitions if job else 1
         self._strict = strict
         size_us, slide_us = (window.size_us, window.slide_us) if window else (None, None)
@@ -109,7 +111,7 @@ class JobWorker:
 
     @property
     def totals(self) -> list[int]:
-        return self.tally.totals
+        return self.tally.all_totals
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ class JobWorker:
     @property
     def nbytes(self) -> int:
         late = self.late.nbytes if self.late is not None else 0
-        return self._panes.nbytes + late
+        return self._panes.nbytes + self.tally.assumed.nbytes + late
 
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Process the records of one block.
@@ -205,7 +207,7 @@ class JobWorker:
         `filtered` is only for an interval's own records.
         """
         for home, counts in lost:
-            for bucket, number in enumerate(counts):
+            for bucket, number in enumerate(counts[: len(NOT_COUNTED)]):
                 was_one = bucket in (CONTRIBUTED, FILTERED)
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
@@ -247,7 +249,10 @@ class JobWorker:
 
     def peek(self, index: int) -> OpenInterval:
         """Return an open interval as `take` does, and leave it open. Read it before the next change."""
-        return OpenInterval(index, *self._whole(index, self.tally.of(index)))
+        counts = self.tally.of(index)
+        if counts[BROKEN:]:
+            self.problems.sample(f"interval {index}: ASSUME does not hold: {counts[BROKEN]} violations")
+        return OpenInterval(index, *self._whole(index, counts))
 
     def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:
         try:
@@ -305,6 +310,7 @@ class JobWorker:
     def _insert(self, records: BlockRows, block: Block, read_up_to: int | None) -> tuple[int, int]:
         stream = block.stream or self._stream
         try:
+            checked = self.query.assumptions.check(records)
             prepared, refused = insert(self.query, self._panes, records, self.problems.sample, stream)
         except TooLarge as error:
             if records.rows > 1:
@@ -317,6 +323,9 @@ class JobWorker:
             self.problems.sample(str(error))
             return records.rows, 0
         self._count_panes(prepared, read_up_to)
+        if checked is not None and (window := self._window) is not None:
+            panes = records.panes(self._time(block), window.pane_us).indices
+            self.tally.assumed.add(checked, panes, self.problems.sample)
         self._inserted(prepared)
         for pane in (*prepared.kept, *prepared.filtered):
             self.offsets.begin(pane, block)

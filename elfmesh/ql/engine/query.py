@@ -165,6 +165,11 @@ class PartQuery:
                 ):
                     hint = suggest(node.path, known) or f"There are {', '.join(schema.names)}."
                     raise origin.error(f"{self.statement.stream} has no column {node.path}", node.at, hint)
+        for assumption in self.statement.assumes:
+            for path in assumption.columns:
+                if not _has_column(path, known):
+                    hint = suggest(path, known) or f"There are {', '.join(schema.names)}."
+                    raise origin.error(f"{self.statement.stream} has no column {path}", assumption.at, hint)
         window = self.statement.window
         if window is not None and not _has_column(window.column, known):
             raise origin.error(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from elfmesh.cbt import Panes, finish_blocks
 from elfmesh.errors import QueryError
+from elfmesh.ql.engine.assumed import AssumptionChecker
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.computed import FunctionCalls
 from elfmesh.ql.engine.exploding import untaken
@@ -47,6 +48,7 @@ class Query:
     lookup: LookupSource | None = None
     functions: FunctionSource | None = None
     member: str = ""
+    assumptions: AssumptionChecker = field(init=False, repr=False)
     _parts: tuple[PartQuery, ...] = field(init=False, repr=False)
     _calls: FunctionCalls | None = field(init=False, repr=False, default=None)
     _relational: Relational | None = field(init=False, repr=False)
@@ -57,6 +59,7 @@ class Query:
                 "SELECT * needs the columns of the log", self.statement.offset,
                 "Name the fields after SELECT.",
             )  # fmt: skip
+        self.assumptions = AssumptionChecker(self.statement)
         parts = self.statement.parts or (self.statement,)
         if self.statement.functions:
             self._calls = FunctionCalls(parts, self.functions)

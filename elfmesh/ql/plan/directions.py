@@ -12,10 +12,12 @@ Paper: Blazes IV-A (confluent paths; a threshold is one). Local thresholds: Corm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Ref, WindowBound, rewrite
+from elfmesh.ql.expressions.assumption import AssumedBound, Assumption
+from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Ref, WindowBound, rewrite
 from elfmesh.ql.plan.statement import Statement
 
 FACTOR_MAX = 1 << 20
@@ -114,7 +116,10 @@ def _of_column(name: str, statement: Statement) -> Course:
         return _COUNT
     if kind == "sum" and isinstance(column, str):
         value = statement.plan.values[int(column[1:])]
-        return Course(Direction.RISING, least=0, adds=True) if is_not_negative(value) else UNKNOWN
+        if is_not_negative(value, statement.assumes):
+            return Course(Direction.RISING, least=0, adds=True)
+        falls = _is_bounded(value, statement.assumes, upper=True)
+        return Course(Direction.FALLING) if falls else UNKNOWN
     return _EXTREMES.get(kind, UNKNOWN)
 
 
@@ -175,17 +180,34 @@ def _of_condition(call: Call, args: list[Course]) -> Direction:
     return difference if call.name in (">=", ">") else difference.reverse
 
 
-def is_not_negative(value: Expr) -> bool:
-    """Return whether a value of a record is never below 0, whatever the record is."""
+def is_not_negative(value: Expr, assumes: Sequence[Assumption] = ()) -> bool:
+    """Return whether a value of a record is never below 0, whatever the record is, under assumptions."""
     match value:
+        case FieldRef():
+            return _is_bounded(value, assumes)
         case Literal():
             return value.kind == "null" or (value.kind in ("bigint", "double") and not _below_zero(value))
         case Call(name="sum input" | "event time", args=(inner,)):
-            return is_not_negative(inner)
+            return is_not_negative(inner, assumes)
         case Call(name=name, args=args) if name in _CHOICES:
-            return all(is_not_negative(each) for each in _results(name, args))
+            return all(is_not_negative(each, assumes) for each in _results(name, args))
         case Call(name=name):
             return name in _NOT_NEGATIVE
+    return False
+
+
+def _is_bounded(value: Expr, assumes: Sequence[Assumption], *, upper: bool = False) -> bool:
+    """Return whether a field is assumed to be never below 0; with `upper`, never above it."""
+    match value:
+        case Call(name="sum input", args=(inner,)):
+            return _is_bounded(inner, assumes, upper=upper)
+        case FieldRef():
+            return any(
+                isinstance(each, AssumedBound)
+                and (each.column, each.upper) == (value.path, upper)
+                and (each.limit <= 0 if upper else each.limit >= 0)
+                for each in assumes
+            )
     return False
 
 

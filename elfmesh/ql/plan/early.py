@@ -34,7 +34,7 @@ _LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
 _WRITE = "Write rising conditions: count(*) >= 100, max(x) > 5, min(x) <= 1, joined by AND or OR."
 _SHAPED = ("kll", "kllmerge", "frequent", "top")
 _KINDS = {
-    "sum": ("sum(x) falls if x is negative", "Write sum(abs(x)), sum(length(x)) or count_if(condition)."),
+    "sum": ("sum(x) falls if x is negative", "Write sum(abs(x)), sum(length(x)) or ASSUME (x >= 0)."),
     "first": ("the first value may be replaced", _WRITE),
     "last": ("the last value is replaced by later records", _WRITE),
     "variance": ("a variance may rise and fall", _WRITE),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elfmesh.ql.expressions.alert_clause import AlertClause
+from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS, StandbyBudget
@@ -296,6 +297,7 @@ class Statement:
         listed: the columns of `*`, by stream, while those of other streams are unknown; see `waiting`.
         declared: the columns that the streams' formats declare; see `declare`.
         bare: names that are resolved to fields of a stream and may be outer columns.
+        assumes: what the job assumes of the records of its stream; each part has it too.
     """
 
     text: str
@@ -318,6 +320,7 @@ class Statement:
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
     bare: tuple[Bare, ...] = ()
+    assumes: tuple[Assumption, ...] = ()
 
     @property
     def name(self) -> str:

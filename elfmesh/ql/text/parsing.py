@@ -25,6 +25,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.alerts import check_alerts
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.assembling import relational
+from elfmesh.ql.lowering.assumptions import with_assumptions
 from elfmesh.ql.lowering.bands import check_within
 from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
@@ -236,6 +237,7 @@ def _statement(
         done = _one_part(origin, cut, draft, star_columns)
     else:
         done = relational(origin, draft, drafter.scalars, Planner(origin, window, times))
+    done = with_assumptions(origin, done, cut.assumes)
     if cut.job is not None:
         _check_job(origin, cut, draft, done)
     return replace(

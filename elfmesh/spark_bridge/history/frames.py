@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from elfmesh.control.jobs import spark_types
 from elfmesh.control.jobs.records import (
-    BUCKETS,
     ResultRecord,
     add_counts,
     counts_dict,
+    counts_list,
     ipc_to_table,
 )
 from elfmesh.errors import DataError
@@ -109,7 +109,7 @@ class History:
     def _projected(self, found: Sequence[pa.Table]) -> Iterator[IntervalResult]:
         tables = [table.slice(0, each.rows) for table, each in zip(found, self.intervals, strict=True)]
         whole = pa.concat_tables(tables, promote_options="permissive")
-        counts = add_counts([each.record.counts.get(name, 0) for name in BUCKETS] for each in self.intervals)
+        counts = add_counts(counts_list(each.record.counts) for each in self.intervals)
         yield IntervalResult(replace_counts(self.intervals[0].record, counts), whole)
 
     # -- the plan

@@ -310,8 +310,8 @@ class Ledger:
 
 
 def _moved(counts: Counts, to: int) -> Counts:
-    """These counts, with the contributed records in another bucket."""
-    found = list(counts)
+    """These counts, with the contributed records in another bucket, and without violations of these."""
+    found = list(counts[: len(NOT_COUNTED)])
     found[to] += found[CONTRIBUTED]
     found[CONTRIBUTED] = 0
     return tuple(found)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot.tokenizer_core import Token
 
+from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import cut_functions
@@ -44,6 +45,7 @@ class Cut:
     beside: Mapping[int, str]
     within: Mapping[int, tuple[int, int]]
     functions: Mapping[str, PythonFunction]
+    assumes: tuple[Assumption, ...]
 
 
 def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
@@ -65,7 +67,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     marked = as_calls(mark_functions(source, sealed_as_calls(source, keep), functions))
     return Cut(
         marked, job, job_at, header.every_at, header.early_at, header.standby_at, times.at,
-        inputs.source_end, labels, beside, within, functions,
+        inputs.source_end, labels, beside, within, functions, header.assumes,
     )  # fmt: skip
 
 

@@ -12,10 +12,12 @@ from sqlglot.tokenizer_core import Token
 
 from elfmesh import ids
 from elfmesh.ql.expressions.alert_clause import AlertClause
+from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.refusals import FOREIGN_CREATIONS, STREAM_NAME
 from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.alerts import ALERT, ALERTS_MAX, read_alert
+from elfmesh.ql.lowering.assumptions import ASSUME, ASSUMPTIONS_MAX, read_assumptions
 from elfmesh.ql.lowering.standby import LAG, LAG_US_MIN, STANDBY, STANDBY_ACROSS, read_budget
 from elfmesh.ql.plan import inline
 from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
@@ -41,7 +43,9 @@ PATHS = "PATHS"
 
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
-OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, ALERT, inline.WORD)
+OPTIONS = (
+    *_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, ASSUME, ALERT, inline.WORD,
+)  # fmt: skip
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
 _LEAST = {
     "EVERY": (1, "greater than zero", "'30 s'"),
@@ -56,6 +60,7 @@ class JobHeader(TokenReader):
 
     Attributes:
         every_at: offset of EVERY, 0 if it is not there; `early_at` and `standby_at` likewise.
+        assumes: what the job assumes of its records.
     """
 
     def __init__(self, source: SourceText, tokens: list[Token]) -> None:
@@ -63,6 +68,7 @@ class JobHeader(TokenReader):
         self.every_at = self.early_at = self.standby_at = 0
         self._standbys = ALL_MEMBERS
         self._alerts: dict[str, AlertClause] = {}
+        self.assumes: tuple[Assumption, ...] = ()
 
     @property
     def rest(self) -> tuple[list[Token], int]:
@@ -107,8 +113,8 @@ class JobHeader(TokenReader):
             self._at = closing(self._tokens, self._at) + 1
         seal = self._tokens[begin + 1 : self._at]
         given, tables = self._options("")
-        if tables or self._alerts:
-            raise self._error("a topic has no TABLE and no ALERT", "Leave it out.")
+        if tables or self._alerts or self.assumes:
+            raise self._error("a topic has no TABLE, no ALERT and no ASSUME", "Leave it out.")
         options = topic_options(delivery, given, self._error)
         query = query_tokens(delivery, self._tokens[begin], stream, seal, self._error)
         self._tokens, self._at = [*self._tokens[: self._at], *query], len(self._tokens)
@@ -124,6 +130,9 @@ class JobHeader(TokenReader):
                 continue
             if self._word() == ALERT:
                 self._alert()
+                continue
+            if self._word() == ASSUME:
+                self._assume()
                 continue
             option = self._option(end)
             if option in given:
@@ -155,6 +164,15 @@ class JobHeader(TokenReader):
         if found.name in self._alerts or len(self._alerts) == ALERTS_MAX:
             raise self._error(f"alert {found.name} is duplicated, or beyond {ALERTS_MAX}", "Remove it.")
         self._alerts[found.name], self._at = found, at
+
+    def _assume(self) -> None:
+        found, at = read_assumptions(self._source, self._tokens, self._at)
+        for each in found:
+            if each in self.assumes or len(self.assumes) == ASSUMPTIONS_MAX:
+                message = f"the assumption {each} is duplicated, or beyond {ASSUMPTIONS_MAX}"
+                raise self._source.error(message, each.at, "Remove it.")
+            self.assumes += (each,)
+        self._at = at
 
     def _job_name(self) -> tuple[str, str]:
         parts = [self._identifier("the name of the job")]
