@@ -62,7 +62,7 @@ from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.paths_plan import least_kept
 from elfmesh.control.requests.requests import REQUEST_S, Requests
 from elfmesh.control.requests.verbs import of_job
-from elfmesh.control.requests.voting import voting
+from elfmesh.control.requests.voting import contradicted, voting
 from elfmesh.control.restoring import restore
 from elfmesh.machine import Caused, Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
@@ -123,6 +123,7 @@ class Control:
         self.programs = beside.Programs(self.context, self.leadership.masters)
         self.drain = Drain(self.context, self.leadership)
         self.requests.voting = self.voting = partial(voting, self.context, self.leadership)
+        self.requests.broken = partial(contradicted, self.leadership)
         self.member_host.departed, self.member_host.votes_on = self.drain.over, self.drain.jobs
         self.sites = VotingSites(self.context, self.leadership, self.member_host.site_parts)
         parts = self.context, self.member_host, self.roots, self.rendezvous, self.requests, self.leadership

@@ -182,7 +182,7 @@ class PartialCompute:
         return Finalised(
             effect.job, effect.epoch, effect.interval, rows, rev=effect.rev, counts=counts,
             open=left, due_us=step.open.due_us, completeness=step.completeness, pages=pages, late=step.late,
-            withdrawn=_withdrawn(effect, table),
+            withdrawn=_withdrawn(effect, table), broken=step.broken,
         )  # fmt: skip
 
     def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:

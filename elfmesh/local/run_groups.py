@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from elfmesh.cbt import finish_blocks
-from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, counts_dict, with_late
+from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, counts_dict, counts_list, with_broken, with_late
 from elfmesh.ingest.worker.intervals import OpenInterval
 from elfmesh.ql.engine import group_steps
 from elfmesh.ql.engine.finalise_parts import Reduced
@@ -94,5 +94,5 @@ class _GroupRun:
         pane = ClosedPane(interval.tables or {}, 1.0, *bounds, MEMBERS, is_last)
         done = group_steps.step(self._statement, open_, pane)
         self._open, self.next = done.open, interval.index + 1
-        counts = with_late(counts_dict(interval.counts), done.late)
-        return ShownInterval(interval.index, tuple(counts.values()), done.ended, done.completeness)
+        counts = with_broken(with_late(counts_dict(interval.counts), done.late), done.broken)
+        return ShownInterval(interval.index, counts_list(counts), done.ended, done.completeness)

@@ -22,7 +22,7 @@ from elfmesh import ql
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import ResultRecord, with_late
+from elfmesh.control.jobs.records import ResultRecord, with_broken, with_late
 from elfmesh.control.jobs.row_pages import ROWS_BYTES_MAX
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
@@ -117,7 +117,7 @@ class OpenGroups:
         if not self.at(record.index):
             return record
         self._data, self._due_us, self._start_us = event.open, event.due_us, record.start_us
-        counts = with_late(record.counts, event.late)
+        counts = with_broken(with_late(record.counts, event.late), event.broken)
         share = min(record.completeness, event.completeness)
         partial = record.state == "FINAL" and share < 1.0
         state = "FINAL_PARTIAL" if partial else record.state

@@ -152,6 +152,7 @@ class _JobComponents:
         self.components: list[Component] = []
         self.streams: list[DataStream] = []
         self.dependencies: list[Determines] = []
+        self.assumed = tuple(f"{ASSUMPTION_BROKEN} = 0 ({each})" for each in self.statement.assumes)
         parts = self.statement.parts or (self.statement,)
         rows = [self._part(number, part, len(parts)) for number, part in enumerate(parts)]
         self._root(rows)
@@ -182,7 +183,6 @@ class _JobComponents:
 
     def _input(self, edge: TaskEdge, consumer: Port, name: str) -> DataStream:
         if edge.kind is EdgeKind.RECORDS:
-            assumed = [f"{ASSUMPTION_BROKEN} = 0 ({each})" for each in self.statement.assumes]
             self.dependencies += [
                 Determines(
                     frozenset(each.left), frozenset({each.right}),
@@ -191,7 +191,7 @@ class _JobComponents:
                 for each in self.statement.assumes
                 if isinstance(each, AssumedDependency)
             ]  # fmt: skip
-            return DataStream(name, None, consumer, at=self._place(), conditions=tuple(assumed))
+            return DataStream(name, None, consumer, at=self._place(), conditions=self.assumed)
         seal = SealedOn(_SEALED.key, conditions=READ_CONDITIONS)
         inside = edge.source.kind is not TaskKind.RESULTS
         producer = (f"{shown(edge.source.name)} root", "final") if inside else None
@@ -229,7 +229,9 @@ class _JobComponents:
             )  # fmt: skip
             self.components.append(Component(state, (write, read), at=self.begin, group=self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
-            self.streams.append(DataStream(f"{state} {tick}", None, (state, tick), (by,)))
+            assumed = self.assumed if kind == "early" else ()
+            ticks = DataStream(f"{state} {tick}", None, (state, tick), (by,), conditions=assumed)
+            self.streams.append(ticks)
             found[kind] = (state, kind)
         return found
 

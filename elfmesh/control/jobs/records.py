@@ -214,6 +214,11 @@ def with_late(counts: Mapping[str, int], late: int) -> dict[str, int]:
     return {**counts, **{name: counts[name] + change for name, change in moved.items()}}
 
 
+def with_broken(counts: Mapping[str, int], broken: int) -> dict[str, int]:
+    """Return counts with violations of ASSUME that the root has found."""
+    return {**counts, **({ASSUMPTION_BROKEN: counts.get(ASSUMPTION_BROKEN, 0) + broken} if broken else {})}
+
+
 def iso_us(us: int | None) -> str | None:
     """Return a time in ISO format, "2015-05-17T10:05:00Z", with a fraction only if it is not zero."""
     if us is None:

@@ -58,6 +58,7 @@ class Finalised(Event):
         withdrawn: early rows that are not among the rows.
         accuracy: fidelity, overlap and error of the tentative record; None: nothing was compared.
         lacks_prefixes: whether the rows are made without the prefixes, because these could not be merged.
+        broken: violations of ASSUME by groups that are open together.
     """
 
     job: bytes
@@ -75,6 +76,7 @@ class Finalised(Event):
     withdrawn: tuple[dict[str, Any], ...] = ()
     accuracy: tuple[float, float, float | None] | None = None
     lacks_prefixes: bool = False
+    broken: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from elfmesh.control.requests.precondition import admits
 from elfmesh.control.requests.story import interval_of, own_steps
 from elfmesh.control.requests.verbs import HUNG_UP, KNOWN, OVER
 from elfmesh.control.requests.version_handler import VersionHandler, status
-from elfmesh.control.requests.voting import health, voting
+from elfmesh.control.requests.voting import contradicted, health, voting
 from elfmesh.control.requests.why import explanation
 
 LOSSES_MAX = 64
@@ -186,7 +186,7 @@ def whose(parts: RequestParts, body: dict[str, Any]) -> list[JobRow]:
 
 def agents(parts: RequestParts, body: dict[str, Any]) -> list[AgentRow | DeadAgentRow]:
     leads = [master.term.manifest.qualified for master in parts.leadership.masters.values()]
-    found = health(parts.context, parts.leadership, voting(parts.context, parts.leadership), [])
+    found = health(parts.context, voting(parts.context, parts.leadership), [], contradicted(parts.leadership))
     return [agent_row(parts.context, parts.member_host, leads, found), *parts.dead.rows()]
 
 

@@ -119,6 +119,7 @@ class Requests:
         self._open: dict[int, _Open] = {}
         self._search = JobSearch(context, self._ask_all, self._reply)
         self.voting: Callable[[], VotesReport] = lambda: VotesReport(None, [])
+        self.broken: Callable[[], str] = str
         self.dead: Callable[[], list[DeadAgentRow]] = list
         """Returns the dead agents that this agent knows."""
 
@@ -138,7 +139,7 @@ class Requests:
         elif event.verb == "agent":
             self._reply(event.token, OK, AgentDetails(**self._context.facts("agent")))
         else:
-            self._reply(event.token, OK, health(self._context, self._leadership, self.voting(), self.dead()))
+            self._reply(event.token, OK, health(self._context, self.voting(), self.dead(), self.broken()))
 
     def gone(self, client: int) -> None:
         """Drop the request of a client that does not wait any more, unless it changes a job."""

@@ -5,8 +5,6 @@ The module reads leadership and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import UNSET
 
 from elfmesh.control.context import Context
@@ -39,12 +37,14 @@ def _name_of(leadership: Leadership, job: bytes) -> str:
     return job.hex() if terms is None else terms.manifest.qualified
 
 
-def health(context: Context, leadership: Leadership, votes: VotesReport, dead: list[DeadAgentRow]) -> Health:
-    """Return the worst problem of an agent. Dead agents are none, because a restart would not remove them."""
+def health(context: Context, votes: VotesReport, dead: list[DeadAgentRow], broken: str = "") -> Health:
+    """Return the worst problem of an agent; `broken` is a job whose assumptions do not hold (`contradicted`).
+
+    Dead agents are none, because a restart would not remove them.
+    """
     facts = context.facts("problem")
     problem = str(facts.get("problem") or "")
     held, functions = facts.get("held") or {}, context.facts("functions").get("problem")
-    broken = next(_broken(leadership), "")
     degraded = next(filter(None, (voting_text(votes), *held.values(), functions, broken)), "")
     reported = ("sinks", "slowed", "archives", "held", "insecure", "warnings")
     return Health(
@@ -56,8 +56,9 @@ def health(context: Context, leadership: Leadership, votes: VotesReport, dead: l
     )
 
 
-def _broken(leadership: Leadership) -> Iterator[str]:
-    """Yield the jobs led by this agent whose recent records contradict their ASSUME clauses."""
+def contradicted(leadership: Leadership) -> str:
+    """Return the first job led by this agent whose recent records contradict its ASSUME clauses, or ""."""
     for each in leadership.masters.values():
         if broken := each.tally.broken:
-            yield f"{each.term.manifest.qualified}: {broken} violations of ASSUME in recent intervals"
+            return f"{each.term.manifest.qualified}: {broken} violations of ASSUME in recent intervals"
+    return ""

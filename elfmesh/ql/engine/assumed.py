@@ -6,15 +6,16 @@ the left, among the records of an interval: n different values are n - 1 violati
 depend on the order of the records, nor on the blocks in which they are read. A record without a value breaks
 nothing. Values are compared by 64-bit hashes, equal numbers of different types are equal.
 
-Limit: an agent sees its own records of one interval. It does not notice a dependency that the records of two
-agents, or of two intervals, contradict.
+An agent sees its own records of one interval. It does not notice a dependency that the records of two agents,
+or of two intervals, contradict. Under SEALED, the root holds the groups of all agents until their partitions
+end, so it checks dependencies between keys instead of the agents.
 
 Paper: Blazes V-A (functional dependencies); the check is an addition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +24,14 @@ import pyarrow as pa
 
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.kernel.placement import hash_rows
+from elfmesh.cbt.rows import Rows
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.expressions.assumption import AssumedBound, AssumedDependency
 from elfmesh.ql.expressions.nodes import Call, FieldRef, Literal
 from elfmesh.ql.expressions.operand import Operand
 from elfmesh.ql.functions.compiler import Compiler
-from elfmesh.ql.plan.statement import Statement
+from elfmesh.ql.plan.statement import MAIN, Statement
 from elfmesh.ql.values.columns import bool_values, null_mask
 from elfmesh.ql.values.types import type_name
 
@@ -67,7 +69,10 @@ class AssumptionChecker:
     def __init__(self, statement: Statement) -> None:
         self._origin = statement.origin
         self.bounds = [each for each in statement.assumes if isinstance(each, AssumedBound)]
-        self.dependencies = [each for each in statement.assumes if isinstance(each, AssumedDependency)]
+        at_root = _among_keys(statement)
+        self.dependencies = [
+            each for each in statement.assumes if isinstance(each, AssumedDependency) and each not in at_root
+        ]
         self._fields = tuple(dict.fromkeys(each.column for each in self.bounds))
         self._compiled: dict[tuple[pa.DataType | None, ...], list[Operand]] = {}
 
@@ -122,6 +127,34 @@ def _pairs(records: BlockRows, dependency: AssumedDependency) -> tuple[Ints, Has
     right = hash_rows(columns[-1:], records.rows, _RIGHT)
     rows = np.flatnonzero(~missing)
     return rows, left[rows], right[rows]
+
+
+def _among_keys(statement: Statement) -> dict[AssumedDependency, tuple[int, ...]]:
+    """Return the dependencies between group keys of a text with SEALED, with the places of these keys."""
+    if statement.plan.seal is None:
+        return {}
+    places = {key.path: at for at, key in enumerate(statement.plan.keys) if isinstance(key, FieldRef)}
+    return {
+        each: tuple(places[name] for name in each.columns)
+        for each in statement.assumes
+        if isinstance(each, AssumedDependency) and places.keys() >= {*each.columns}
+    }
+
+
+def contradictions(statement: Statement, tables: Iterable[Mapping[str, Rows]]) -> int:
+    """Return how many dependencies between keys of SEALED the groups contradict that are open together."""
+    found, rows = 0, [each[MAIN] for each in tables if MAIN in each]
+    for places in _among_keys(statement).values():
+        parts = [_key_pairs(each, places) for each in rows]
+        found += _repeated(_distinct(parts)[0]) if parts else 0
+    return found
+
+
+def _key_pairs(rows: Rows, places: tuple[int, ...]) -> tuple[Hashes, Hashes]:
+    columns = [rows.keys[at] for at in places]
+    there = ~np.logical_or.reduce([null_mask(each) for each in columns])
+    left, right = hash_rows(columns[:-1], rows.count, _LEFT), hash_rows(columns[-1:], rows.count, _RIGHT)
+    return left[there], right[there]
 
 
 class OpenAssumptions:
@@ -209,6 +242,10 @@ def _contradictions(sets: list[_PairSet]) -> int:
     if not sets:
         return 0
     left, _ = sets[0].pairs() if len(sets) == 1 else _distinct([each.pairs() for each in sets])
+    return _repeated(left)
+
+
+def _repeated(left: Hashes) -> int:
     return int(np.count_nonzero(left[1:] == left[:-1]))
 
 

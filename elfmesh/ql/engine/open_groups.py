@@ -152,12 +152,15 @@ class GroupStep:
         completeness: the least completeness of the ended groups.
         open: groups that stay open.
         late: number of records of groups that had ended earlier.
+        broken: number of dependencies of ASSUME that groups which are open together contradict for the first
+            time.
     """
 
     ended: Mapping[str, FinishedBlocks]
     completeness: float
     open: Open
     late: int = 0
+    broken: int = 0
 
 
 def write_open(open_: Open, text: str, kind: str) -> bytes:

@@ -24,6 +24,7 @@ from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.partial.contents import FinishedBlocks, RowsContent
 from elfmesh.cbt.rows import Layout, Rows, combine
+from elfmesh.ql.engine.assumed import contradictions
 from elfmesh.ql.engine.open_groups import (
     NEVER_US,
     Bools,
@@ -73,6 +74,8 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
         fresh = rows_of_partitions(keys, width, fresh, known, inside=False)
         shares.append((min(share, pane.completeness), merged([tables, mine])))
     shares.append((pane.completeness, fresh))
+    held = contradictions(statement, open_.shares.values())
+    broken = contradictions(statement, [tables for _, tables in shares]) - held
     done: list[Tables] = []
     left: list[tuple[float, Tables]] = []
     gone = [] if (before := _remembered(open_.ended, pane.end_us)) is None else [before]
@@ -92,7 +95,8 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
             due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
             left.append((share, rows_of_partitions(keys, width, tables, going_on, inside=True)))
     opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
-    return GroupStep(finish_blocks(merged([tables for tables in done if tables])), completeness, opened, late)
+    ended = finish_blocks(merged([tables for tables in done if tables]))
+    return GroupStep(ended, completeness, opened, late, broken)
 
 
 @dataclass(frozen=True, slots=True)
