@@ -25,6 +25,7 @@ import pyarrow as pa
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.records import (
+    BROKEN,
     BUCKETS,
     FILTERED,
     FUNCTION_ERROR,
@@ -176,6 +177,7 @@ class LogRun(LogInput):
         if self.statement.window is None and not any(worker.totals):
             yield self._answer(worker, 0, (0,) * len(worker.totals), {})
         for each in shown(self.statement, worker.take(worker.end_index)):
+            self.stats.broken += sum(each.counts[BROKEN:])
             yield self._answer(worker, each.index, each.counts, each.tables, each.completeness)
         self.stats.untaken = worker.query.untaken
         self._end()

@@ -24,7 +24,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.jobs.records import encode_json, to_json
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, encode_json, to_json
 from elfmesh.errors import DataError, ElfError
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.interval_result import IntervalResult
@@ -137,6 +137,9 @@ def _difference(case: Case, statements: Sequence[Statement], python: bool) -> li
     expect = _beside(case, settings["expect"])
     notes: list[str] = []
     statement, results = _run(case, settings, statements, notes.append if python else None)
+    if broken := sum(each.record.counts.get(ASSUMPTION_BROKEN, 0) for each in results):
+        hint = "Correct the input, or the ASSUME of the job."
+        raise DataError(f"the input breaks the job's assumptions {broken} times", hint=hint)
     difference = _compared(expect, statement, results)
     return [*notes, *difference] if difference else []
 

@@ -13,6 +13,7 @@ class RunStats:
         records: number of lines, valid or not.
         parse_errors: lines that could not be used, including those without a usable time.
         function_errors: records for which a Python function failed.
+        broken: violations of ASSUME in the intervals of the run.
         undated: records without a readable time, if no window makes them parse errors.
         outside: records outside of the range of times; they are in no other count.
         filtered: records that WHERE dropped.
@@ -30,6 +31,7 @@ class RunStats:
     records: int = 0
     parse_errors: int = 0
     function_errors: int = 0
+    broken: int = 0
     undated: int = 0
     outside: int = 0
     filtered: int = 0

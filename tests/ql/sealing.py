@@ -35,11 +35,12 @@ class Line:
 
 @dataclass
 class Ended:
-    """What an interval closes with: rows, completeness, number of late records."""
+    """What an interval closes with: rows, completeness, number of late records, violations of ASSUME."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     completeness: float = 1.0
     late: int = 0
+    broken: int = 0
 
 
 def batch_of(lines: Sequence[Line]) -> pa.RecordBatch:
@@ -97,7 +98,7 @@ def close_all(
             assert ipc_to_table(done.rows).num_rows == 0, "nothing ends before it is due"
         open_, due_us = done.open, done.due_us
         rows = [tuple(row.values()) for row in ipc_to_table(done.rows).to_pylist()]
-        yield index, Ended(sorted(rows), done.completeness, done.late)
+        yield index, Ended(sorted(rows), done.completeness, done.late, done.broken)
 
 
 @dataclass

@@ -29,7 +29,7 @@ def summarise(job: LogRun, verbosity: int, *, live: bool = False) -> None:
     """Print what was read to standard error, if something was wrong, if asked to, or if the run is live."""
     stats = job.stats
     errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
-    troubled = errors or stats.unseen or stats.untaken or stats.doubts or stats.gaps or live
+    troubled = errors or stats.broken or stats.unseen or stats.untaken or stats.doubts or stats.gaps or live
     if verbosity >= 0 and not stats.records:
         empty = "no record is in the range of times" if stats.outside else "the logs are empty"
         click.echo(f"elf: {empty}", err=True)
@@ -50,6 +50,8 @@ def summary(stats: RunStats, late: int | None = None, *, verbose: bool) -> Itera
         counts.append(f"{late} late")
     if stats.function_errors:
         counts.append(_plural(stats.function_errors, "function error"))
+    if stats.broken:
+        counts.append(f"{_plural(stats.broken, 'violation')} of ASSUME")
     if stats.field_errors:
         counts.append(f"{_plural(stats.field_errors, 'value')} of another type than the column, read as null")
     if stats.undated:

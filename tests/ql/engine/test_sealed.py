@@ -203,3 +203,37 @@ def test_punctuations_are_in_no_row_and_in_no_distinct_value() -> None:
 
 def test_what_counts_is_the_statement_alone() -> None:
     assert ql.parse(text_of()).tables[-1].keys == ("k0", "x")
+
+
+def until_sealed(members: dict[str, list[Line]]) -> dict[str, list[Line]]:
+    """The records before the first seal of their partition, and that seal."""
+    ends = dict[str, int]()
+    for line in (each for lines in members.values() for each in lines if each.ends):
+        ends[line.k] = min(ends.get(line.k, line.ts), line.ts)
+    return {
+        name: [line for line in lines if line.ts // WIDTH <= ends.get(line.k, line.ts) // WIDTH]
+        for name, lines in members.items()
+    }
+
+
+@settings(max_examples=80, deadline=None)
+@given(MEMBERS.map(until_sealed), st.integers(0, 2**32))
+def test_values_of_several_open_partitions_break_a_dependency_once(
+    members: dict[str, list[Line]], seed: int
+) -> None:
+    text = text_of().replace("EVERY '1 s'", "EVERY '1 s' ASSUME (v -> k)").replace("'5 s'", "'1 h'")
+    open_, lines = set[tuple[str, int]](), [each for lines in members.values() for each in lines]
+
+    def contradictions() -> int:
+        return len(open_) - len({v for _, v in open_})
+
+    for index, ended in close_all(text, members, rng=random.Random(seed)):
+        before = contradictions()
+        open_ |= {(each.k, each.v) for each in lines if each.ts // WIDTH == index and not each.ends}
+        assert ended.broken == contradictions() - before
+        open_ -= {(k, v) for k, v, _ in ended.rows}
+
+
+def test_a_dependency_between_other_columns_is_left_to_the_agents() -> None:
+    text = text_of().replace("EVERY '1 s'", "EVERY '1 s' ASSUME (v -> total, v -> k)")
+    assert [str(each) for each in ql.Query(ql.parse(text)).assumptions.dependencies] == ["v -> total"]
