@@ -18,6 +18,7 @@ from elfmesh.control.jobs.records import (
     ResultRecord,
     add_counts,
     counts_dict,
+    counts_list,
     encode_json,
     ipc_schema,
     ipc_to_table,
@@ -25,6 +26,7 @@ from elfmesh.control.jobs.records import (
     rows_to_json,
     table_to_ipc,
     to_json,
+    with_broken,
 )
 from elfmesh.errors import ProtocolError
 
@@ -170,3 +172,31 @@ def test_damaged_arrow_streams_are_refused_or_read() -> None:
 def test_counts_add_up() -> None:
     assert add_counts([(1, 2, 3, 4, 5, 6, 7, 8, 9), (1, *[0] * 8)]) == (2, 2, 3, 4, 5, 6, 7, 8, 9)
     assert add_counts([]) == NOT_COUNTED
+
+
+BROKEN = (812, 40, *NOT_COUNTED[2:], 3)
+
+
+def test_violations_of_assume_are_in_a_record_only_if_there_are_any() -> None:
+    assert counts_dict(BROKEN) == {**counts_dict(BROKEN[:-1]), "assumption_broken": 3}
+    assert "assumption_broken" not in counts_dict(NOT_COUNTED)
+    assert counts_list(counts_dict(BROKEN)) == BROKEN
+    assert counts_list({"contributed": 1, "assumption_broken": 0}) == (1, *NOT_COUNTED[1:])
+    with pytest.raises(ValueError, match="argument"):
+        counts_dict((1, 2))
+
+
+def test_sums_of_counts_have_violations_only_if_there_are_any() -> None:
+    assert add_counts((BROKEN, NOT_COUNTED, BROKEN))[9:] == (6,)
+    assert add_counts((BROKEN, (0,) * 9 + (-3,))) == BROKEN[:9]
+    assert add_counts(()) == NOT_COUNTED
+    assert with_broken({"contributed": 1}, 0) == {"contributed": 1}
+    assert with_broken(with_broken({}, 2), 3) == {"assumption_broken": 5}
+
+
+def test_a_record_whose_assumptions_do_not_hold_is_not_clean() -> None:
+    assert record().is_clean
+    found = record(counts=counts_dict(BROKEN))
+    assert not found.is_clean
+    assert to_json(found, pa.table({}))["counts"]["assumption_broken"] == 3
+    assert "assumption_broken" not in to_json(record(), pa.table({}))["counts"]

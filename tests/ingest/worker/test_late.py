@@ -11,7 +11,7 @@ import pytest
 from elfmesh import ql
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.contribution import Contribution
-from elfmesh.control.jobs.records import CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, OVERFLOW
+from elfmesh.control.jobs.records import BROKEN, CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, OVERFLOW
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.worker.late import INTERVALS_MAX, Evaluation, LateRecords, Revision
 from elfmesh.ingest.worker.worker import JobWorker
@@ -236,3 +236,21 @@ def test_every_record_is_in_one_bucket_wherever_the_agent_dies(seed: int, tmp_pa
     assert sum(totals) == len(host.written)
     if not closes:
         assert totals[LATE] == 0, "no master had closed anything"
+
+
+def test_revisions_count_the_violations_among_their_late_records() -> None:
+    made, feeder = worker(TUMBLE.replace("LATENESS '2 s'", "ASSUME (v >= 0, k -> v)"))
+    feeder.feed((11, "a", 1), (12, "b", -2), (35, "a", 1))
+    seal(made, 3)
+    feeder.feed((13, "a", -10), (14, "c", 1), (15, "c", 2))
+    (first,) = revise(made)
+    assert (first.counts[BROKEN:], first.added[BROKEN:]) == ((3,), (2,))
+    feeder.feed((16, "a", 1))
+    (second,) = revise(made)
+    assert (second.counts[BROKEN:], second.added[BROKEN:]) == ((3,), ())
+    assert made.late is not None
+    assert made.late.broken == 2
+    feeder.feed((17, "a", -1))
+    assert revise(made, room=0) == []
+    (sealed, *_) = made.seal(4)
+    assert (sealed.counts[OVERFLOW], sealed.counts[BROKEN:]) == (1, ()), "records of no result"

@@ -7,7 +7,8 @@ import pytest
 
 from elfmesh.ql import Query, parse
 from elfmesh.ql.engine.block import BlockRows
-from elfmesh.ql.expressions.nodes import Call, Literal, Ref
+from elfmesh.ql.expressions.assumption import AssumedBound, AssumedDependency
+from elfmesh.ql.expressions.nodes import Call, FieldRef, Literal, Ref
 from elfmesh.ql.plan.directions import Direction, course, early_having, is_not_negative, local_having
 
 HEAD = "CREATE JOB a.b EVERY '5 s' AS SELECT k FROM log GROUP BY k HAVING "
@@ -107,3 +108,19 @@ def test_an_approximate_count_decides_on_registers_alone() -> None:
     condition = early_having(statement)
     assert isinstance(condition, Call)
     assert condition.args[0] == Call("hll registers", (Ref("a0"),))
+
+
+@pytest.mark.parametrize("members", [1, 3, 8])
+def test_a_sum_under_an_assumed_bound_has_a_local_threshold(members: int) -> None:
+    text = HEAD.replace("EVERY '5 s'", "EVERY '5 s' ASSUME (x >= 0, y <= 0)")
+    condition = local_having(parse(f"{text}sum(x) >= 960"), members)
+    assert isinstance(condition, Call)
+    assert condition.args[1] == Literal("double", 960 / (4 * members))
+    assert local_having(parse(f"{text}sum(y) <= -960"), members) is None
+
+
+def test_an_assumed_bound_is_about_the_column_of_the_record() -> None:
+    assumes = (AssumedBound("x", 0), AssumedBound("y", 0, upper=True), AssumedDependency(("z",), "x"))
+    assert is_not_negative(FieldRef("x"), assumes)
+    assert not is_not_negative(FieldRef("x"))
+    assert not any(is_not_negative(FieldRef(name), assumes) for name in ("y", "z", "lookup.x"))

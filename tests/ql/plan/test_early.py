@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.plan.directions import Direction
 from elfmesh.ql.plan.early import columns_by_direction, gains_by_early
@@ -10,6 +11,7 @@ from tests.ql.refusals import refusing
 JOB = "CREATE JOB a.b EVERY '5 s' EARLY '250 ms' AS\n"
 GROUPED = f"{JOB}SELECT k FROM log GROUP BY k HAVING "
 RISING = "rising conditions"
+ASSUMED_AT_LEAST = GROUPED.replace(" AS\n", " ASSUME ({}) AS\n")
 SEALED = f"{JOB}SELECT "
 ENDS = "GROUP BY SEALED(k WHEN e = 'end' PRODUCERS ONE RECORDS n AFTER '1 h')"
 
@@ -21,6 +23,12 @@ test_a_statement_that_is_not_monotone_is_refused_where_it_is_not = refusing(
     (f"{GROUPED}count(*) < 3", 2, 37, "may make this condition false", RISING),
     (f"{GROUPED}count(*) > 1 AND NOT max(x) > 3", 2, 58, "may make this condition false", RISING),
     (f"{GROUPED}sum(x) > 3", 2, 37, "sum(x) falls if x is negative", "sum(abs(x))"),
+    (f"{ASSUMED_AT_LEAST.format('x >= -1')}sum(x) > 3", 2, 37, "sum(x) falls", "ASSUME (x >= 0)"),
+    (f"{ASSUMED_AT_LEAST.format('y >= 0')}sum(x) > 3", 2, 37, "sum(x) falls", "ASSUME (x >= 0)"),
+    (f"{ASSUMED_AT_LEAST.format('x <= 0')}sum(x) > 3", 2, 37, "may make this condition false", RISING),
+    (f"{ASSUMED_AT_LEAST.format('x -> y')}sum(x) > 3", 2, 37, "sum(x) falls", "ASSUME (x >= 0)"),
+    (f"{ASSUMED_AT_LEAST.format('x >= 0')}sum(-x) > 3", 2, 37, "sum(x) falls", "ASSUME (x >= 0)"),
+    (f"{ASSUMED_AT_LEAST.format('x >= 0')}sum(x) < 3", 2, 37, "may make this condition false", RISING),
     (f"{GROUPED}median(x) > 3", 2, 37, "a percentile", "count_if(x > 5)"),
     (f"{GROUPED}approx_percentile(x, 0.5) > 3", 2, 37, "approximate percentile", "count_if(x > 5)"),
     (f"{GROUPED}stddev(x) > 3", 2, 37, "a variance", RISING),
@@ -81,6 +89,34 @@ def test_a_rising_condition_is_accepted(having: str) -> None:
     job = parse(GROUPED + having).job
     assert job is not None
     assert job.early_us == 250_000
+
+
+@pytest.mark.parametrize(
+    ("assumed", "having"),
+    [
+        ("x >= 0", "sum(x) > 3"),
+        ("x >= 1.5", "sum(x) >= 3 AND count(*) > 2"),
+        ("x >= 0", "sum(CASE WHEN y = 1 THEN x ELSE 0 END) > 3"),
+        ("x.y >= 0", "coalesce(sum(x.y), 0) > 3"),
+        ("x <= 0", "sum(x) < -3"),
+        ("x <= -1", "NOT sum(x) > -3"),
+        ("x >= 0, y <= 0", "sum(x) > 3 OR sum(y) < -3"),
+    ],
+)
+def test_a_sum_under_a_bound_that_is_assumed_has_a_direction(assumed: str, having: str) -> None:
+    text = ASSUMED_AT_LEAST.format(assumed) + having
+    assert parse(text).job is not None
+    assert gains_by_early(parse(text.replace("EARLY '250 ms' ", "")))
+    with pytest.raises(QueryError, match="EARLY is impossible here"):
+        parse(GROUPED + having)
+
+
+def test_both_sides_of_union_all_may_rely_on_an_assumption() -> None:
+    side = "SELECT k FROM log GROUP BY k HAVING sum(x) > 3"
+    text = JOB.replace(" AS\n", " ASSUME (x >= 0) AS\n")
+    assert parse(f"{text}{side} UNION ALL {side}").parts
+    statement = parse(f"{text}SELECT k, sum(x) AS n, sum(y) AS m FROM log GROUP BY k")
+    assert list(columns_by_direction(statement).values())[1:] == [Direction.RISING, Direction.UNKNOWN]
 
 
 @pytest.mark.parametrize(
