@@ -191,3 +191,11 @@ def test_partitions_that_end_by_punctuations_are_tested_like_windows(place: Path
     ]
     done = run(write(place, case(query), expect))
     assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+
+
+def test_a_case_whose_input_breaks_an_assumption_fails(place: Path) -> None:
+    job = "CREATE JOB a.b EVERY '10 s' ASSUME ({}) AS SELECT u, sum(n) AS n FROM log GROUP BY u ORDER BY u;\n"
+    assert run(write(place, case(job.format("n >= 0")), ROWS)).return_value == 0
+    failed = run(write(place, case(job.format("n >= 2")), ROWS))
+    assert failed.return_value == 1
+    assert "the input breaks the job's assumptions 2 times" in failed.output

@@ -121,3 +121,22 @@ def test_python_tries_functions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     file.write_text(FUNCTION.format("ORDERED READ"))
     assert run(["lint", str(file), "--python", "--level", "error"]) == 0
     assert "B001" in capsys.readouterr().out
+
+
+def test_a_sample_contradicts_what_a_job_assumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, log = tmp_path / "f.elfql", tmp_path / "log"
+    query = "SELECT u, sum(n) AS n FROM log GROUP BY u"
+    file.write_text(f"CREATE JOB a.x EVERY '1 s'\n  ASSUME (u -> v, n >= 0) AS {query}")
+    log.write_text('{"u": "a", "v": "x", "n": 1}\n{"u": "a", "v": "x", "n": 0}\n')
+    assert run(["lint", str(file), "--sample", str(log)]) == 0
+    capsys.readouterr()
+    log.write_text('{"u": "a", "v": "x", "n": -1.5}\n{"u": "a", "v": "y", "n": 0}\n')
+    assert run(["lint", str(file), "--sample", str(log), "-o", "json"]) == 1
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["code"], each["at"]["line"], each["at"]["column"]) for each in found] == [
+        ("B016", 2, 11),
+        ("B016", 2, 19),
+    ]
+    assert "u = a has the v x and y" in found[0]["message"]
+    assert "a record has the n -1.5" in found[1]["message"]
+    assert run(["lint", str(file)]) == 0, "without a sample, assumptions are believed"

@@ -19,6 +19,11 @@ from elfmesh.local.run_stats import RunStats
             "elf: 9 records, 0 parse errors, 3 filtered, 2 function errors, 1.50 s",
         ),
         (
+            RunStats(records=1, broken=2),
+            None,
+            "elf: 1 record, 0 parse errors, 0 filtered, 2 violations of ASSUME, 0.00 s",
+        ),
+        (
             RunStats(field_errors=1, undated=1, replaced=1),
             None,
             "elf: 0 records, 0 parse errors, 0 filtered, 1 value of another type than the column, read as"

@@ -83,6 +83,13 @@ def test_a_record_that_lacks_an_early_row_is_not_clean() -> None:
     assert not rig.early.judged(FINAL, ({"k": "a"},)).is_clean
 
 
+def test_a_record_whose_assumptions_do_not_hold_names_the_early_rows_that_it_lacks() -> None:
+    rig = Rig()
+    rig.emit(7, "a", "b")
+    found = rig.early.judged(replace(FINAL, counts={"assumption_broken": 1}), ({"k": "a"},))
+    assert (found.is_clean, found.withdrawn, found.early) == (False, [{"k": "a"}], {"emitted": 2, "epoch": 3})
+
+
 def test_lines_are_dropped_with_their_intervals() -> None:
     rig = Rig()
     rig.emit(7, "a")

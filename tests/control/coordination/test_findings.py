@@ -22,6 +22,7 @@ from elfmesh.control.coordination.statements import dataflow
 from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse_many
+from elfmesh.ql.expressions.assumption import AssumedBound
 from elfmesh.ql.plan.early import EarlyRefused
 from elfmesh.ql.text.parsing import parse_each
 
@@ -36,6 +37,15 @@ def of_texts(text: str) -> list[LintFinding]:
 def of_sample(proof: str) -> list[LintFinding]:
     (graph,) = read_annotations(Document("f.json", count("CW") | ASSUMED)).graphs({}).values()
     return findings(Linted(analyse(graph), contradicted=dict.fromkeys(graph.dependencies, proof)))
+
+
+def of_assumed(contradicted: str, exceeded: str) -> list[LintFinding]:
+    jobs = job_graph(parse_many(JOB.format("x", "ASSUME (u -> v, n >= 0)", "log"), source="f.elfql"))
+    graph = dataflow(jobs)
+    proofs = dict.fromkeys(graph.dependencies, contradicted)
+    return findings(
+        Linted(analyse(graph), jobs, contradicted=proofs, exceeded={AssumedBound("n", 0): exceeded})
+    )
 
 
 def of_topic(label: str) -> list[LintFinding]:
@@ -169,6 +179,8 @@ CASES = (
     ("B014", of_texts(EARLY.format("< 3")), of_texts(EARLY.format("> 3"))),
     ("B015", of_sink(revisions=True), of_sink(revisions=False)),
     ("B016", of_sample("word = a has the counts 1 and 2"), of_sample("")),
+    ("B016", of_assumed("u = a has the v 1 and 2", ""), of_assumed("", "")),
+    ("B016", of_assumed("", "a record has the n -1"), of_assumed("", "")),
     (
         "B017",
         of_values(count("CW") | streams(once=False)),
@@ -195,6 +207,13 @@ def test_each_code_is_triggered_by_one_text_and_not_by_another(
 def test_all_codes_are_tested() -> None:
     assert {code for code, _, _ in CASES} == CODES.keys()
     assert len(RULES) == len(set(RULES))
+
+
+def test_an_assumption_of_a_job_that_a_sample_contradicts_is_found_where_it_is() -> None:
+    assert [(str(each.at), each.message) for each in of_assumed("u = a has the v 1 and 2", "n is -1")] == [
+        ("f.elfql:1:36", "the dependency u -> v does not hold: u = a has the v 1 and 2"),
+        ("f.elfql:1:44", "the assumption n >= 0 does not hold: n is -1"),
+    ]
 
 
 def test_places_have_line_and_column() -> None:

@@ -12,7 +12,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol.replies_agents import DeadAgentRow, VotesLoss, VotesReport
 from elfmesh.control.register.proposer import MAJORITY_S
-from elfmesh.control.requests.voting import health, voting, without_majority
+from elfmesh.control.requests.voting import contradicted, health, voting, without_majority
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS
 from tests.control.requests.led import shown
@@ -130,3 +130,14 @@ def test_warnings_are_reported_and_change_no_status() -> None:
         "warnings": ["late"],
         "agent": "agent-1",
     }
+
+
+def test_an_agent_is_degraded_while_a_job_that_it_leads_breaks_its_assumptions() -> None:
+    term = SimpleNamespace(manifest=MANIFEST)
+    held, broken = (SimpleNamespace(term=term, tally=SimpleNamespace(broken=number)) for number in (0, 3))
+    assert contradicted(leadership(masters={JOB: held})) == ""
+    reason = contradicted(leadership(masters={OTHER: held, JOB: broken}))
+    assert reason == "shop/top: 3 violations of ASSUME in recent intervals"
+    found = shown(health(agent({}), SOUND, [], reason))
+    assert (found["status"], found["problem"]) == ("degraded", reason)
+    assert shown(health(agent({"problem": "the disk is full"}), SOUND, [], reason))["status"] == "waiting"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ records = st.lists(
 
 def brute_force(inside: list[Record]) -> int:
     """By the definition: values beyond a bound, and further values on the right of a dependency."""
-    found = sum(x is not None and x < 0 for *_, x in inside) + sum(x is not None and x > 5 for *_, x in inside)
+    found = sum(each[4] is not None and not 0 <= each[4] <= 5 for each in inside)
     for keys in ([1], [1, 2]):
         seen: dict[tuple[Any, ...], set[float]] = {}
         for each in inside:
@@ -62,7 +63,7 @@ def held(rows: list[Record], cuts: list[int], clause: str = ASSUMED) -> OpenAssu
     checker = AssumptionChecker(parse(HEAD.format(clause)))
     state = OpenAssumptions(len(checker.dependencies))
     edges = [0, *sorted(cut % (len(rows) + 1) for cut in cuts), len(rows)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         part = rows[begin:end]
         checked = checker.check(block(part))
         assert checked is not None

@@ -71,10 +71,10 @@ test_everything_else_is_refused_where_it_is = refusing(
     ),
     (f"{HEAD} ASSUME (a >= 1) {QUERY.replace('log', 'x.y')}", 1, 36, "not for results of a job", "is read"),
     (
-        f"{HEAD} ASSUME (a >= 1) AS SELECT a.u, count(*) AS n FROM log a JOIN web b ON a.u = b.u GROUP BY a.u",
+        f"{HEAD} ASSUME (a >= 1) AS SELECT a.u, count(*) AS n FROM log a JOIN t b ON a.u = b.u GROUP BY a.u",
         1, 36, "a job that reads one stream", "each stream",
     ),
-    ("CREATE TOPIC a.b FROM clicks DELIVERY SEQUENCED EVERY '1 s' ASSUME (a >= 1)", 1, 76, "no ASSUME", "out"),
+    ("CREATE TOPIC a.b FROM clicks DELIVERY SEQUENCED EVERY '1 s' ASSUME (a >= 1)", 1, 76, "no ASSUME", ""),
 )  # fmt: skip
 
 
@@ -94,7 +94,9 @@ def test_agents_read_the_columns_of_assumptions() -> None:
     assert all(part.assumes == whole.assumes for part in whole.parts)
 
 
-@pytest.mark.parametrize(("clause", "column"), [("nope >= 0", "nope"), ("u -> nope", "nope"), ("n >= 0", "n")])
+@pytest.mark.parametrize(
+    ("clause", "column"), [("nope >= 0", "nope"), ("u -> nope", "nope"), ("n >= 0", "n")]
+)
 def test_a_column_that_the_format_does_not_have_is_refused_where_the_assumption_is(
     clause: str, column: str
 ) -> None:
