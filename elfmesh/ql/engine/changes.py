@@ -9,7 +9,7 @@ Paper: ELF 3 ("update the filter functions", "user-specified map/reduce function
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -103,7 +103,14 @@ def same_state(old: str, new: str) -> bool:
     return old == new or _same_groups(parse(old), parse(new))
 
 
+def _without_assumptions(statement: Statement) -> Statement:
+    """Return a statement without ASSUME and the fields that agents read; no state contains either."""
+    parts = tuple(map(_without_assumptions, statement.parts))
+    return replace(statement, assumes=(), fields=(), parts=parts)
+
+
 def _same_groups(before: Statement, after: Statement) -> bool:
+    before, after = _without_assumptions(before), _without_assumptions(after)
     kinds = [None if join is None else join.kind for join in map(_within_of, (before, after))]
     if len(before.parts) != len(after.parts) or kinds[0] != kinds[1]:
         return False
@@ -179,6 +186,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (WARM_UP, "another filter", before.plan.where != after.plan.where),
         (WARM_UP, "another version of a table", _option(before, "tables") != _option(after, "tables")),
         (KEEP, "another lateness", _option(before, "lateness_us") != _option(after, "lateness_us")),
+        (KEEP, "other assumptions", before.assumes != after.assumes),
         (KEEP, "other labels", before.labels != after.labels),
         (KEEP, "other waiting rules", any(_option(before, n) != _option(after, n) for n in waiting)),
         (KEEP, "another number of replicas", _option(before, "replicas") != _option(after, "replicas")),

@@ -95,8 +95,8 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
             due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
             left.append((share, rows_of_partitions(keys, width, tables, going_on, inside=True)))
     opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
-    ended = finish_blocks(merged([tables for tables in done if tables]))
-    return GroupStep(ended, completeness, opened, late, broken)
+    rows = finish_blocks(merged([tables for tables in done if tables]))
+    return GroupStep(rows, completeness, opened, late, broken)
 
 
 @dataclass(frozen=True, slots=True)

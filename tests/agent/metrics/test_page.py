@@ -90,6 +90,15 @@ def test_metrics_hold_the_numbers_that_the_agent_reports() -> None:
     assert len(found["elf_job_records"]) == len(BUCKETS)
 
 
+def test_violations_of_assume_are_a_bucket_of_the_jobs_that_have_some() -> None:
+    broken = job(0.0)
+    broken["counts"] = {**broken["counts"], "assumption_broken": 3}
+    jobs = {f"t/j{number}": job(1.0) for number in range(JOBS_MAX)} | {"t/x": broken, "t/y": job(0.0)}
+    found = parsed(write(samples_of(reported(jobs), {}, 100.0)))["elf_job_records"]
+    named = [each for each in found if each.labels["bucket"] == "assumption_broken"]
+    assert [(each.labels["job"], each.value) for each in named] == [(OTHERS, 3)]
+
+
 def test_a_thousand_jobs_are_no_thousand_names() -> None:
     jobs = {f"t/j{number}": job(float(number)) for number in range(JOBS_MAX + 40)}
     found = parsed(write(samples_of(reported(jobs), {}, 100.0)))

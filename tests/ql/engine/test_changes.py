@@ -24,6 +24,7 @@ CHANGES = [
     ("REPLICAS 1", "DEADLINE '3 s' HORIZON '9 s' ON STRAGGLER WAIT REPLICAS 1", "keep", True),
     (", SUM(bytes) AS volume", "", "keep", True),
     ("REPLICAS 1", "LATENESS '2 s' REPLICAS 1", "keep", True),
+    ("REPLICAS 1", "ASSUME (bytes >= 0, k -> product) REPLICAS 1", "keep", True),
     ("directory = 'Games'", "directory = 'Books'", "warm up", True),
     ("SUM(bytes)", "SUM(size)", "warm up", True),
     ("SUM(bytes) AS volume", "SUM(bytes) AS volume, MAX(bytes) AS most", "warm up", True),
@@ -69,6 +70,7 @@ SESSIONS = TEXT.replace("TUMBLE(ts, INTERVAL '30' SECOND)", "SESSION(ts, INTERVA
         ("HAVING COUNT(*) > 1", "HAVING window_end > ts_of_old", "keep", True),
         ("FROM clicks", "FROM clicks ON (role = 'web')", "keep", True),
         ("REPLICAS 1", "LATENESS '2 s'", "keep", True),
+        ("REPLICAS 1", "ASSUME (k -> product)", "keep", True),
         ("directory = 'Games'", "directory = 'Books'", "reset", False),
         ("SUM(bytes) AS volume", "SUM(bytes) AS volume, MAX(bytes) AS most", "reset", False),
         (" product HAVING", " product, country HAVING", "reset", False),
@@ -93,6 +95,12 @@ GROUP BY TUMBLE(b.ts, INTERVAL '30' SECOND), b.product"""
     assert not other.same_records
     assert other.state == "warm up"
     assert compare(text, text + "\n").same_records
+
+
+def test_agents_evaluate_open_windows_again_with_another_assumption() -> None:
+    found = compare(TEXT, TEXT.replace("REPLICAS 1", "ASSUME (bytes >= 0)"))
+    assert not found.same_records
+    assert "other assumptions" in found.reasons
 
 
 def test_another_second_stage_over_the_same_parts_keeps_the_state() -> None:

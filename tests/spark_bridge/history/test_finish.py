@@ -120,3 +120,17 @@ def test_a_row_of_the_answer_has_bounds_only_with_a_window(bounds: tuple[int, in
     assert (row["start_us"], row["end_us"]) == (bounds or (None, None))
     assert (row["interval_index"], row["number"], row["counts"], row["rows"]) == (3, 1, [1, 2], 3)
     assert pa.ipc.read_schema(pa.py_buffer(row["types"])).names == ["a"]
+
+
+def test_each_task_checks_what_the_job_assumes_and_counts_travel_with_its_part(tmp_path: Path) -> None:
+    text = (
+        "CREATE JOB a.b EVERY '10 s' ASSUME (k -> v, v >= 0) AS SELECT k, count(*) AS n FROM log GROUP BY k"
+    )
+
+    def record(at: int, v: int) -> str:
+        return line(at, "a").replace("}", f', "v": {v}}}')
+
+    task, rows = contributions(
+        tmp_path, record(1, 1) + record(2, -1) + record(12, 5), record(3, 7) + record(4, 8), query=text
+    )
+    assert [row["counts"][9:] for row in finished(task, rows)] == [[3], []]
