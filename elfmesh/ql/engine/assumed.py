@@ -195,6 +195,8 @@ class OpenAssumptions:
 
     def broken(self, panes: Iterable[int]) -> int:
         """Return the number of violations among the records of some panes, which are one interval."""
+        if not (self._beyond or self._pairs):
+            return 0
         inside = list(panes)
         found = sum(self._beyond.get(pane, 0) for pane in inside)
         for at in range(self._dependencies):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.control.closing.revisions import AGAIN_S, GATHER_S, REPAIR_S
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.protocol.messages_parts import PartFault
 from elfmesh.control.protocol.messages_safety import Keep
 from elfmesh.srt.coverage import bitmap_of
@@ -85,10 +85,10 @@ def test_the_pause_of_a_job_counts_as_the_delay_of_no_member() -> None:
 
 def test_a_contribution_with_more_buckets_than_there_are_is_refused() -> None:
     rig = ClosingRig()
-    rig.contribute(0b11, b"x", counts=(1,) * (len(BUCKETS) + 1))
+    rig.contribute(0b11, b"x", counts=(1,) * (COUNTS_MAX + 1))
     assert rig.context.stats["control.malformed"] == 1
     assert (rig.collection.missing(), rig.collection.frontier, rig.decisions) == (0b11, None, 0)
-    rig.contribute(0b11, b"x", counts=(1,) * len(BUCKETS))
+    rig.contribute(0b11, b"x", counts=(1,) * COUNTS_MAX)
     assert rig.collection.missing() == 0
 
 

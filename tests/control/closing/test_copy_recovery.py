@@ -18,7 +18,7 @@ from elfmesh.control.closing.copy_recovery import (
     is_sound,
 )
 from elfmesh.control.context import NOT_ROOT_S
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.messages import unpack
 from elfmesh.control.protocol.messages_safety import Keep, Surrender
@@ -261,5 +261,5 @@ def test_a_sound_copy_agrees_with_its_payload_and_its_range(
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_copy_with_more_buckets_than_there_are_is_not_sound(more: int) -> None:
-    entry = SegmentEntry(START, (1,) * (len(BUCKETS) + more), 0)
+    entry = SegmentEntry(START, (1,) * (COUNTS_MAX + more), 0)
     assert is_sound(Rig().copy(parts=((entry,),)), b"") is not bool(more)

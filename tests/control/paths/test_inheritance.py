@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from elfmesh.control.closing.partial_store import covered_in_all
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.paths.inheritance import Inheritance
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
@@ -144,6 +144,6 @@ def test_a_part_of_a_stranger_or_with_a_wrong_size_does_not_count() -> None:
     rig.part(rig.first, 0b11, partition=1)
     assert rig.context.stats["control.misplaced"] == 2
     rig.part(rig.first, 0b11, cut=True)
-    rig.part(rig.first, 0b11, counts=(1,) * (len(BUCKETS) + 1))
+    rig.part(rig.first, 0b11, counts=(1,) * (COUNTS_MAX + 1))
     assert rig.context.stats["control.malformed"] == 2
     assert covered_in_all(rig.collection.trees, START) == 0
