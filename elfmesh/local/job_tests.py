@@ -139,7 +139,7 @@ def _difference(case: Case, statements: Sequence[Statement], python: bool) -> li
     statement, results = _run(case, settings, statements, notes.append if python else None)
     if broken := sum(each.record.counts.get(ASSUMPTION_BROKEN, 0) for each in results):
         hint = "Correct the input, or the ASSUME of the job."
-        raise DataError(f"the input breaks the job's assumptions {broken} times", hint=hint)
+        raise DataError(f"violations of ASSUME by the input: {broken}", hint=hint)
     difference = _compared(expect, statement, results)
     return [*notes, *difference] if difference else []
 

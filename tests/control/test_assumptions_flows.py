@@ -44,7 +44,7 @@ def test_violations_make_records_unclean_and_the_leader_degraded(monkeypatch: py
     assert broken == {1000: 0, 1001: 5, 1002: 1, 1003: 0}
     assert [record.index for record in records if not record.is_clean] == [1001, 1002]
     assert all(record.state == "FINAL" and record.completeness == 1.0 for record in records)
-    reason = "shop/top: 6 violations of ASSUME in recent intervals"
+    reason = "shop/top: violations of ASSUME in recent intervals: 6"
     assert health(world) == [("degraded", reason)]
     described = world.ask(world.master(), "describe", {"job": "shop/top"}).body
     assert described["counts"]["assumption_broken"] == 6

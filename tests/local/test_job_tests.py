@@ -198,4 +198,4 @@ def test_a_case_whose_input_breaks_an_assumption_fails(place: Path) -> None:
     assert run(write(place, case(job.format("n >= 0")), ROWS)).return_value == 0
     failed = run(write(place, case(job.format("n >= 2")), ROWS))
     assert failed.return_value == 1
-    assert "the input breaks the job's assumptions 2 times" in failed.output
+    assert "violations of ASSUME by the input: 2" in failed.output

@@ -60,5 +60,5 @@ def contradicted(leadership: Leadership) -> str:
     """Return the first job led by this agent whose recent records contradict its ASSUME clauses, or ""."""
     for each in leadership.masters.values():
         if broken := each.tally.broken:
-            return f"{each.term.manifest.qualified}: {broken} violations of ASSUME in recent intervals"
+            return f"{each.term.manifest.qualified}: violations of ASSUME in recent intervals: {broken}"
     return ""

@@ -20,6 +20,7 @@ from sortedcontainers import SortedDict
 from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_parts, merge_partials
 from elfmesh.cbt.budget import Budget
 from elfmesh.control.jobs.records import (
+    BROKEN,
     CONTRIBUTED,
     FILTERED,
     FIRST,
@@ -323,8 +324,7 @@ class LateRecords:
             if not any(late.counts):
                 continue
             if broken := late.assumed.broken((0,)):
-                note(f"late for interval {index}: ASSUME does not hold: {broken} violations")
-                self.broken += broken
+                note(f"late for interval {index}: violations of ASSUME: {broken}")
                 late.counts.append(broken)
             rev, known = self._sealed.get(index, (1, None))
             before = _nothing(index, self._partitions) if known is None else known
@@ -339,6 +339,7 @@ class LateRecords:
             revised = WorkerInterval(index, add_counts((before.counts, added)), tuple(payloads))
             self.sealed(revised, rev + 1)
             evaluated = self._by(index).version
+            self.broken += sum(added[BROKEN:])
             found.append(Revision(index, rev + 1, revised.counts, revised.payloads, added, evaluated))
         return found, lost
 

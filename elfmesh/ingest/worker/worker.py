@@ -251,7 +251,7 @@ class JobWorker:
         """Return an open interval as `take` does, and leave it open. Read it before the next change."""
         counts = self.tally.of(index)
         if counts[BROKEN:]:
-            self.problems.sample(f"interval {index}: ASSUME does not hold: {counts[BROKEN]} violations")
+            self.problems.sample(f"interval {index}: violations of ASSUME: {counts[BROKEN]}")
         return OpenInterval(index, *self._whole(index, counts))
 
     def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:

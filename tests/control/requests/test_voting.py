@@ -137,7 +137,7 @@ def test_an_agent_is_degraded_while_a_job_that_it_leads_breaks_its_assumptions()
     held, broken = (SimpleNamespace(term=term, tally=SimpleNamespace(broken=number)) for number in (0, 3))
     assert contradicted(leadership(masters={JOB: held})) == ""
     reason = contradicted(leadership(masters={OTHER: held, JOB: broken}))
-    assert reason == "shop/top: 3 violations of ASSUME in recent intervals"
+    assert reason == "shop/top: violations of ASSUME in recent intervals: 3"
     found = shown(health(agent({}), SOUND, [], reason))
     assert (found["status"], found["problem"]) == ("degraded", reason)
     assert shown(health(agent({"problem": "the disk is full"}), SOUND, [], reason))["status"] == "waiting"

@@ -248,9 +248,9 @@ def test_revisions_count_the_violations_among_their_late_records() -> None:
     feeder.feed((16, "a", 1))
     (second,) = revise(made)
     assert (second.counts[BROKEN:], second.added[BROKEN:]) == ((3,), ())
-    assert made.late is not None
-    assert made.late.broken == 2
     feeder.feed((17, "a", -1))
     assert revise(made, room=0) == []
+    assert made.late is not None
+    assert made.late.broken == 2
     (sealed, *_) = made.seal(4)
     assert (sealed.counts[OVERFLOW], sealed.counts[BROKEN:]) == (1, ()), "records of no result"

@@ -30,7 +30,7 @@ def test_violations_of_assume_are_counted_beside_the_records_of_their_interval()
     assert rows(worker, first) == [("a", 0)]
     assert worker.totals == [6, 1, *NOT_COUNTED[2:], 4]
     assert worker.problems.samples == [
-        "interval 0: ASSUME does not hold: 3 violations", "interval 2: ASSUME does not hold: 1 violations",
+        "interval 0: violations of ASSUME: 3", "interval 2: violations of ASSUME: 1",
     ]  # fmt: skip
 
 
