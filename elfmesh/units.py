@@ -71,6 +71,24 @@ def format_duration(us: int) -> str:
     return f"{us} us" if us else "0 s"
 
 
+def format_size(count: int) -> str:
+    """The shortest exact spelling of a size: "2 MB", "64 KiB", "1500 B"."""
+    units = (("GB", 10**9), ("GiB", 2**30), ("MB", 10**6), ("MiB", 2**20), ("KB", 10**3), ("KiB", 2**10))
+    for name, scale in units:
+        if count and count % scale == 0:
+            return f"{count // scale} {name}"
+    return f"{count} B"
+
+
+def format_rate(bytes_s: float) -> str:
+    """Bytes per second for people, with two or three digits: "850 B/s", "1.5 KB/s", "27 MB/s"."""
+    for name, scale in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if bytes_s >= scale:
+            value = bytes_s / scale
+            return f"{value:.1f} {name}/s" if value < 10 else f"{value:.0f} {name}/s"
+    return f"{bytes_s:.0f} B/s"
+
+
 def parse_time(text: str, now: datetime.datetime, where: str) -> datetime.datetime:
     """Return a time: ISO 8601, in UTC unless it names an offset; a duration before `now`; or "now".
 

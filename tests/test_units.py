@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import ConfigError, UsageError
-from elfmesh.units import format_duration, parse_duration_us, parse_size, parse_time, unix_us
+from elfmesh.units import (
+    format_duration,
+    format_rate,
+    format_size,
+    parse_duration_us,
+    parse_size,
+    parse_time,
+    unix_us,
+)
 
 NOW = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
 
@@ -57,3 +65,16 @@ def test_a_time_is_iso_8601_or_that_long_ago() -> None:
 
 def test_a_time_in_microseconds_is_exact() -> None:
     assert unix_us(datetime.datetime(2026, 11, 27, 0, 0, 0, 1, datetime.UTC)) == 1_795_737_600_000_001
+
+
+@given(st.integers(0, 10**15))
+def test_a_formatted_size_reads_back_exactly(size: int) -> None:
+    assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(0, "0 B/s"), (850, "850 B/s"), (1500, "1.5 KB/s"), (27_400, "27 KB/s"), (2e6, "2.0 MB/s")],
+)
+def test_a_rate_is_short(rate: float, shown: str) -> None:
+    assert format_rate(rate) == shown

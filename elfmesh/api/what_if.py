@@ -41,6 +41,9 @@ class JobLoss:
         next_result: when the next result would come; `none` without a majority of the voters, or members.
         kept: share of what the members had read in open windows that would remain, with the panes that
             standbys hold.
+        standby: the budget of its STANDBY, such as KEEPS 0.95; None: its text has no STANDBY.
+        standbys: number of members with a standby.
+        standby_bytes_per_second: what these ship together.
     """
 
     job: str
@@ -53,6 +56,9 @@ class JobLoss:
     voters_left: int
     next_result: str
     kept: float
+    standby: str | None = None
+    standbys: int = 0
+    standby_bytes_per_second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +241,9 @@ def _own_loss(
     return JobLoss(
         str(job["job"]), plan.shape.share(*shares), *bounds, len(members), lost, len(voters), len(left),
         next_result, plan.shape.share(*rates.shares(required, missing & ~held, plan.shape)),
+        None if plan.standby_s is None else str(plan.standbys),
+        sum(bool(each.get("standby")) for each in members),
+        sum(each.get("standby_bytes_per_second") or 0 for each in members),
     )  # fmt: skip
 
 

@@ -270,6 +270,7 @@ class Dispatcher:
         master = self._masters[message.job]
         if master.term.book.entry(message.number) is not None:
             master.rates.reported(message.number, message.inputs or (message.records,))
+            master.costs.sealed(message.number, message.nbytes)
 
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):

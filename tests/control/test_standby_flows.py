@@ -170,3 +170,26 @@ def test_the_standby_of_a_budget_of_one_goes_to_the_host_whose_region_would_cost
     assert min(before["kept"].values()) > min(before["without"].values()) + 0.1
     assert [each["agent"] for each in after["members"]] == [heavy], "the next master inherits the plan"
     assert [each.agent for each in records[0].partly] == [heavy]
+
+
+async def planned_within(rate: str) -> dict[str, Any]:
+    """The standbys that a fleet of six has after a while, if they may ship `rate` together."""
+    fleet = SimFleet(7, 6)
+    await fleet.start()
+    await fleet.apply(JOB.format(f"STANDBY '{rate}' LAG '100 ms'", "TUMBLE(ts, INTERVAL '5' SECOND)"))
+    await traffic(fleet, 120.0)
+    body = (await master(fleet).ask("plan", {"job": "sim/n"})).body
+    fleet.check()
+    found: dict[str, Any] = msgspec.to_builtins(body)["standbys"]
+    return found
+
+
+def test_members_ship_no_more_bytes_per_second_than_the_budget_states() -> None:
+    whole = vloop.run(planned_within("1 MB/s"))
+    assert len(whole["members"]) == 6
+    assert whole["bytes_per_second"] > 0
+    half = max(1, whole["bytes_per_second"] // 2)
+    part = vloop.run(planned_within(f"{half} B/s"))
+    assert 1 <= len(part["members"]) < 6
+    assert 0 < part["bytes_per_second"] <= half
+    assert part["budget"] == f"'{half} B/s'"

@@ -188,6 +188,9 @@ NOTICED_BY = {
     "earlier-chain-stays": pane_store.test_the_earlier_chain_stays_until_the_new_one_has_reached_its_time,
     "chains-of-the-epoch": pane_store.test_numbers_of_another_epoch_and_of_other_members_get_nothing,
     "plan-changes-for-a-gain": standby_plans.test_noise_of_the_rates_moves_no_chain,
+    "standbys-within-their-rate": (
+        standby_plans.test_a_plan_above_its_rate_is_replaced_at_once_and_the_dear_member_stays_out
+    ),
     "plan-is-inherited": term_state.test_the_next_master_begins_with_the_plan_of_standbys,
 }
 

@@ -13,6 +13,7 @@ from elfmesh.cli.common import api_option, output_option, print_json, print_rows
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_changes import MeasuredLoss
 from elfmesh.errors import RuntimeFailure, UsageError
+from elfmesh.units import format_rate
 
 if TYPE_CHECKING:
     from elfmesh.api.fleet_jobs import FleetJobs
@@ -113,6 +114,11 @@ def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs,
             say("nothing remains")
         for name, error in sorted(case.silent.items()):
             say(f"{name}: {error}")
+        for each in case.jobs:
+            if each.standby is not None:
+                ships = f"{each.standbys} of {each.members} members"
+                rate = format_rate(each.standby_bytes_per_second)
+                say(f"{each.job}: STANDBY {each.standby}: {ships} ship {rate}")
     rows = []
     for each in case.jobs:
         exact = each.at_most - each.at_least < 0.005

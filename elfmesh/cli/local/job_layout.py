@@ -12,6 +12,7 @@ from elfmesh.cli.common import print_json
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedStandbys
 from elfmesh.text import printable
+from elfmesh.units import format_rate
 
 NO_LABEL = "(no label)"
 PAIRS_MAX = 20
@@ -52,7 +53,8 @@ def standby_lines(plan: PlannedStandbys) -> Iterator[str]:
     """Yield the lines of the standbys: what they keep, and which member ships to which agent."""
     before, after = (min(each.values(), default=1.0) for each in (plan.without, plan.kept))
     many = f"{len(plan.kept)} failure domains" if len(plan.kept) != 1 else "one failure domain"
-    yield f"STANDBY {plan.budget} ACROSS {plan.across}  {len(plan.members)} of {plan.of} members"
+    shipped = f"{format_rate(plan.bytes_per_second)}" if plan.members else "nothing shipped"
+    yield (f"STANDBY {plan.budget} ACROSS {plan.across}  {len(plan.members)} of {plan.of} members, {shipped}")
     yield f"kept of what was read, whichever of {many} is lost: {before:.3f} -> {after:.3f}"
     pairs = [f"{each.agent} -> {each.standby or each.problem or 'none yet'}" for each in plan.members]
     more = f"  ... ({len(pairs) - PAIRS_MAX} more)" if len(pairs) > PAIRS_MAX else ""

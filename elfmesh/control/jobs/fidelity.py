@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 from elfmesh.interval_map import numbers
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
@@ -126,18 +127,36 @@ class Rates:
 
 
 class UsualRate:
-    """Usual numbers of records of one member, by input, and when to report them to the master."""
+    """Usual numbers of records of one member, by input, and when to report them to the master.
+
+    Attributes:
+        records: by input, for an interval.
+        nbytes: the usual size of a contribution.
+    """
 
     def __init__(self) -> None:
         self.records: tuple[float, ...] = ()
+        self.nbytes = 0.0
         self._reported: tuple[int, tuple[float, ...], float] | None = None
 
-    def add(self, records: Sequence[int]) -> None:
+    def add(self, records: Sequence[int], nbytes: int = 0) -> None:
         """Take the records of the newest interval; another number of inputs begins again."""
         if len(records) != len(self.records):
-            self.records = tuple(map(float, records))
+            self.records, self.nbytes = tuple(map(float, records)), float(nbytes)
+        self.nbytes += WEIGHT * (nbytes - self.nbytes)
         pairs = zip(self.records, records, strict=True)
         self.records = tuple(usual + WEIGHT * (newest - usual) for usual, newest in pairs)
+
+    def add_all(self, parts: Sequence[Sequence[Contribution]], inputs: Mapping[int, tuple[int, ...]]) -> None:
+        """Take the records of sealed intervals.
+
+        Args:
+            parts: by partition, the contributions to the same intervals; the first has the counts.
+            inputs: by interval, the records that pass the filters of each input; absent: there is one input.
+        """
+        for each in zip(*parts, strict=True):
+            records = inputs.get(each[0].interval, (each[0].counts[CONTRIBUTED],))
+            self.add(records, sum(len(part.payload) for part in each))
 
     def news(self, epoch: int, now: float) -> tuple[float, ...] | None:
         """Return the rates to report to the master of `epoch`; None: nothing to report."""

@@ -2,14 +2,15 @@
 
 Scenario `d`: all members of domain `d` are lost, except those with a standby outside it. Their value is the
 output fidelity by usual rates, of what the members had read. The choice always helps the domain whose loss
-leaves the least, with the member that raises this most. If no single member does, as in a join that has lost
-one input whole, it takes one member for each input that has nothing left. Pure functions.
+leaves the least, with the member that raises this most per cost. If no single member does, as in a join that
+has lost one input whole, it takes one member for each input that has nothing left. Pure functions.
 
-Invariants: a choice never exceeds its budget, names no member twice, and depends on rates, domains and
-numbers only. With a greater budget the least fidelity is not smaller.
+Invariants: a choice never exceeds its budget, names no member twice, and depends on rates, costs, domains and
+numbers only. Where costs are equal, the least fidelity is not smaller with a greater budget.
 
 Paper: PPA III-B, Definition 2. Deviation: tasks of one domain fail together, not all tasks of the topology;
-for one input the choice is optimal, because the gains of a domain fall and the heaviest come first.
+for one input and equal costs the choice is optimal, because the gains of a domain fall and the heaviest come
+first.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ TIE = 12
 """Decimal places at which values are compared, so that a choice does not depend on rounding."""
 
 Domain = tuple[str, ...]
+Costs = Mapping[int, float]
 
 
 def domains_of(members: Sequence[RosterEntry], label: str) -> dict[int, Domain]:
@@ -71,21 +73,33 @@ class DomainLosses:
         """Return what the loss of each domain leaves, if these members have standbys outside it."""
         return {each: self.value(self.lost(each, standbys)) for each in sorted(self.members)}
 
-    def step(self, lost: Domain, standbys: Collection[int], room: int) -> tuple[int, ...]:
-        """Return the members of a domain whose standbys raise its value most; empty: none fit or raise it."""
-        without = [each for each in self.members[lost] if each not in standbys]
+    def step(self, lost: Domain, standbys: Collection[int], room: float, costs: Costs) -> tuple[int, ...]:
+        """Return the members of a domain whose standbys raise its value most per cost.
+
+        Args:
+            lost: the domain.
+            standbys: members that have one.
+            room: what further standbys may cost.
+            costs: of the standby of each member; positive.
+
+        Returns:
+            Their numbers; empty: none fit or raise the value.
+        """
+        fit = [each for each in self.members[lost] if each not in standbys and costs[each] <= room]
         out = self.lost(lost, standbys)
         base = self.value(out)
-        best = max(without, key=lambda each: (self._with(out, (each,)), -each), default=None)
-        if best is not None and room >= 1 and self._with(out, (best,)) > base:
+        gains = {each: self._with(out, (each,)) - base for each in fit}
+        best = max(fit, key=lambda each: (gains[each] / costs[each], -each), default=None)
+        if best is not None and gains[best] > 0:
             return (best,)
         empty = [at for at, total in enumerate(self._totals) if round(total - out[at], TIE) <= 0]
-        heaviest = (self._heaviest(without, at) for at in empty if without)
-        several = tuple(sorted({*heaviest}))
-        return several if len(several) <= room and self._with(out, several) > base else ()
+        densest = (self._densest(fit, at, costs) for at in empty if fit)
+        several = tuple(sorted({*densest}))
+        fits = sum(costs[each] for each in several) <= room
+        return several if fits and self._with(out, several) > base else ()
 
-    def _heaviest(self, members: Sequence[int], at: int) -> int:
-        return max(members, key=lambda each: (self._weights[at][each], -each))
+    def _densest(self, members: Sequence[int], at: int, costs: Costs) -> int:
+        return max(members, key=lambda each: (self._weights[at][each] / costs[each], -each))
 
     def _with(self, out: Sequence[float], members: Sequence[int]) -> float:
         pairs = zip(out, self._weights, strict=True)
@@ -93,14 +107,25 @@ class DomainLosses:
 
 
 def room_of(budget: StandbyBudget, members: int) -> int:
-    """Return how many of the members may have a standby."""
+    """Return how many of the members may have a standby, whatever each costs."""
     limits = {"members": budget.amount, "share": budget.amount * members}
     return min(members, floor(limits.get(budget.unit, members) + 10.0**-TIE))
 
 
-def choose(scenarios: DomainLosses, budget: StandbyBudget) -> tuple[int, ...]:
-    """Return the numbers of the members that are to have a standby, in ascending order."""
-    room = room_of(budget, sum(map(len, scenarios.members.values())))
+def choose(
+    scenarios: DomainLosses, budget: StandbyBudget, costs: Costs | None = None, room: float | None = None
+) -> tuple[int, ...]:
+    """Return the numbers of the members that are to have a standby, in ascending order.
+
+    Args:
+        scenarios: of the members.
+        budget: how many of them, or what they keep.
+        costs: of the standby of each member; positive. None: each costs 1.
+        room: what all of them may cost; None: the number that the budget permits.
+    """
+    members = [number for each in scenarios.members.values() for number in each]
+    if costs is None or room is None:
+        costs, room = dict.fromkeys(members, 1.0), room_of(budget, len(members))
     least = budget.amount if budget.unit == "keeps" else 1.0
     chosen: set[int] = set()
     values, settled = scenarios.kept(chosen), set[Domain]()
@@ -108,7 +133,8 @@ def choose(scenarios: DomainLosses, budget: StandbyBudget) -> tuple[int, ...]:
         worst = min(left, key=lambda each: (values[each], each))
         if values[worst] >= least:
             break
-        step = scenarios.step(worst, chosen, room - len(chosen))
+        spent = sum(costs[each] for each in sorted(chosen))
+        step = scenarios.step(worst, chosen, room - spent, costs)
         if not step:
             settled.add(worst)
             continue

@@ -36,6 +36,7 @@ from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.registers import Registers
 from elfmesh.control.replicas.log_copy import LogCopy
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.control.replicas.terms_query import TermsQuery
 from elfmesh.machine import Contact
 
@@ -87,6 +88,7 @@ class Master:
     ) -> None:
         self.context, self.copy, self.proposer, self.voters = context, copy, won.proposer, voters
         self.tally, self.rates, self.accuracy = Tally(), Rates(), TentativeAccuracy()
+        self.costs = ShippingCosts()
         self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self._leadership = leadership

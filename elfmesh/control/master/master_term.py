@@ -97,7 +97,7 @@ class MasterTerm:
         self.quiesce = Quiesce(self.closer)
         self.activation = Activation(self)
         self.founding = Founding(self, self.collection, self.closer, self.activation)
-        self.members = JobMembers(self, takes_over=won.inherits > 0)
+        self.members = JobMembers(self, master.costs, takes_over=won.inherits > 0)
         self.replicas = Replicator(self)
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)
@@ -112,7 +112,7 @@ class MasterTerm:
         self.rollouts = Rollouts(self, master.swap)
         self.layouts = Layouts(self, self._term_state, plan, self._is_away)
         self.grants = Grants(self)
-        self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates)
+        self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates, master.costs)
         self.trees = JobTrees(self, closing.lacking)
 
     @property

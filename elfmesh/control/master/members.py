@@ -23,6 +23,7 @@ from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 
@@ -51,11 +52,12 @@ class JobMembers:
 
     Args:
         term: of the master; its parts need not be there yet.
+        costs: what the members report of their standbys.
         takes_over: whether another master led the job before.
     """
 
-    def __init__(self, term: MembersTerm, *, takes_over: bool) -> None:
-        self._context, self._book, self._term = term.context, term.book, term
+    def __init__(self, term: MembersTerm, costs: ShippingCosts, *, takes_over: bool) -> None:
+        self._context, self._book, self._term, self._costs = term.context, term.book, term, costs
         self._enrolling: dict[bytes, Enroll] = {}
         self._standbys: dict[int, bytes] = {}
         self._without_standby: dict[int, str] = {}
@@ -81,6 +83,7 @@ class JobMembers:
             self._standbys[message.number] = message.standby
             self._shipping[message.number] = message.lag_ms / 1000, message.bytes_s
             self._without_standby[message.number] = message.problem[:PROBLEM_MAX]
+            self._costs.shipped(message.number, message.bytes_s if message.standby else 0)
 
     def on_enroll(self, message: Enroll) -> None:
         """An agent is ready to work on the job, for the first time or again."""

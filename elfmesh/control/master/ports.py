@@ -21,6 +21,7 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.machine import Contact
 
 
@@ -65,6 +66,11 @@ class Lasting(Protocol):
     @property
     def copy(self) -> LogCopy:
         """This agent's copy of the results log."""
+        ...
+
+    @property
+    def costs(self) -> ShippingCosts:
+        """What the standbys of the members cost."""
         ...
 
     @property

@@ -17,7 +17,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import UsualRate
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.control.jobs.records import CONTRIBUTED, FIRST
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import epoch_of, is_of_epoch
 from elfmesh.control.jobs.stages import differs_at
 from elfmesh.control.jobs.terms import RosterEntry, Terms
@@ -350,11 +350,10 @@ class Member:
         self._stall_watch.begin()
 
     def _tell_rate(self, event: ctl.Sealed, number: int) -> None:
-        inputs = dict(event.inputs)
-        for sealed in event.parts[0]:
-            self._rate.add(inputs.get(sealed.interval, (sealed.counts[CONTRIBUTED],)))
+        self._rate.add_all(event.parts, dict(event.inputs))
         if (news := self._rate.news(self.epoch, self._context.now)) is not None:
-            self._context.send(self.master, Rate(self.job, self.epoch, number, sum(news), news))
+            about = (self.job, self.epoch, number)
+            self._context.send(self.master, Rate(*about, sum(news), news, self._rate.nbytes))
 
     def _ask_why(self) -> None:
         gone_up = self.contributions.gone_up

@@ -77,7 +77,8 @@ class PaneSender:
         self._reported, self._reported_at, self._problem = (0, 0, b"", ""), float("-inf"), ""
         self._cut_at = self._lag_s = 0.0
         self._covered_at: float | None = None
-        self._shipped_bytes = 0
+        self._shipped_bytes = self._bytes_s = 0
+        self._measured_at: float | None = None
         self._alarm = Alarm(context, self._due)
 
     def on_roster(self, terms: Terms) -> None:
@@ -114,10 +115,17 @@ class PaneSender:
             return
         state = (member.epoch, member.entry.number, standby, problem)
         if state != self._reported or now - self._reported_at >= REPORT_S:
-            since_s = now - self._reported_at
-            worth = round(1000 * self._lag_s), round(self._shipped_bytes / since_s) if since_s else 0
-            self._reported, self._reported_at, self._shipped_bytes = state, now, 0
+            self._reported, self._reported_at = state, now
+            worth = round(1000 * self._lag_s), self._rate()
             self._context.send(member.master, Shipping(member.manifest.job_id, *state, *worth))
+
+    def _rate(self) -> int:
+        """Return the bytes per second of the newest whole period; one delta in a moment is no rate."""
+        now, since = self._context.now, self._measured_at
+        if since is None or now - since >= REPORT_S:
+            self._bytes_s = 0 if since is None else round(self._shipped_bytes / (now - since))
+            self._measured_at, self._shipped_bytes = now, 0
+        return self._bytes_s
 
     def _choose(self) -> None:
         now = self._context.now
@@ -181,7 +189,8 @@ class PaneSender:
         delta, payload = self._sent
         self._tries += 1
         self._context.stats["control.shipped_bytes"] += len(payload)
-        self._shipped_bytes += len(payload)
+        if self._covered_at is not None:  # what a new standby needs first is no lasting cost
+            self._shipped_bytes += len(payload)
         self._context.send(self.standby, delta, payload, lane=BULK_LANE if payload else 0)
         self._alarm.set(AGAIN_S)
 

@@ -208,13 +208,17 @@ class Waiting(Message, frozen=True, tag="ctl.waiting"):
 
 
 class Rate(Message, frozen=True, tag="ctl.rate"):
-    """Member to master: its usual number of records per interval, in all and by input."""
+    """Member to master: its usual number of records per interval, in all and by input.
+
+    `nbytes` is the usual size of its contribution to an interval; 0: an earlier release, or nothing.
+    """
 
     job: Id
     epoch: Count
     number: Count
     records: Amount
     inputs: tuple[Amount, ...] = ()
+    nbytes: Amount = 0.0
 
 
 class Report(Message, frozen=True, tag="ctl.report"):

@@ -31,11 +31,18 @@ class PlannedLayout(msgspec.Struct, frozen=True):
 
 
 class PlannedStandby(msgspec.Struct, frozen=True):
-    """A member that ships its open windows; `standby` has acknowledged them; null: none, by `problem`."""
+    """A member that ships its open windows; `standby` has acknowledged them; null: none, by `problem`.
+
+    Attributes:
+        lag_seconds: age of the oldest record that the standby lacked before the newest delta.
+        bytes_per_second: of deltas; absent like `lag_seconds` without a standby.
+    """
 
     agent: str
     standby: str | None
     problem: str = ""
+    lag_seconds: float | UnsetType = UNSET
+    bytes_per_second: int | UnsetType = UNSET
 
 
 class PlannedStandbys(msgspec.Struct, frozen=True):
@@ -49,6 +56,7 @@ class PlannedStandbys(msgspec.Struct, frozen=True):
         kept: by domain, the fidelity of what the members have read, with the standbys that hold windows.
         without: the same without standbys.
         reachable: the least fidelity that the plan would keep when all its standbys hold their windows.
+        bytes_per_second: what all members together ship, as they have reported it.
     """
 
     budget: str
@@ -58,6 +66,7 @@ class PlannedStandbys(msgspec.Struct, frozen=True):
     kept: dict[str, float]
     without: dict[str, float]
     reachable: float
+    bytes_per_second: int = 0
 
 
 class JobLayout(msgspec.Struct, frozen=True, kw_only=True):

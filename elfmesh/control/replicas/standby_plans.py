@@ -5,7 +5,8 @@ Owns when the plan changes. `jobs.standby_choice` chooses the members, and each 
 Invariants: a plan names members of the roster, and no more than the budget permits. A plan that breaks this
 is replaced at once. Any other plan is replaced after most members have reported their rates, so that a new
 master does not move chains, and only if no member loses its standby, the least fidelity after the loss of a
-domain rises by `GAIN`, or the plan does not reach KEEPS or has needless members. A change is a change of the
+domain rises by `GAIN`, or the plan does not reach KEEPS or has needless members. A new plan uses `ROOM` of a
+rate, so that noise of the costs ends no chain. A change is a change of the
 roster's version, so that members and successors receive it as any other.
 
 Paper: PPA V-C, plan adaptation, which the paper leaves open.
@@ -20,11 +21,15 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.standby_choice import DomainLosses, choose, domains_of, room_of
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.safeguards import safeguard
 
 GAIN = 0.01
 PLAN_S = 30.0
 """How often the plan follows the rates."""
+
+ROOM = 0.9
+"""Share of a budget in bytes per second that a new plan may use."""
 
 
 class PlannedRoster(Protocol):
@@ -50,10 +55,13 @@ class StandbyPlans:
         term: of the master.
         state: has the plan that is in force.
         rates: usual records of the members.
+        costs: of their standbys.
     """
 
-    def __init__(self, term: PlannedRoster, state: StandbyState, plan: JobPlan, rates: Rates) -> None:
-        self._term, self._state, self._plan, self._rates = term, state, plan, rates
+    def __init__(
+        self, term: PlannedRoster, state: StandbyState, plan: JobPlan, rates: Rates, costs: ShippingCosts
+    ) -> None:
+        self._term, self._state, self._plan, self._rates, self._costs = term, state, plan, rates, costs
         self._planned_at = float("-inf")
 
     @property
@@ -72,15 +80,33 @@ class StandbyPlans:
             return
         before, scenarios = self._state.standbys, self.scenarios()
         self._planned_at = self._term.context.now
-        found = choose(scenarios, self._plan.standbys)
+        found = self._chosen(scenarios)
         if before is None or self._must_change(scenarios, before, found):
             self._state.standbys = found
 
+    def _chosen(self, scenarios: DomainLosses) -> tuple[int, ...]:
+        budget = self._plan.standbys
+        if budget.unit != "rate":
+            return choose(scenarios, budget)
+        room = ROOM * budget.amount
+        return choose(
+            scenarios, budget, self._costs.estimates(_members(scenarios), self._plan.slide_us, room), room
+        )
+
+    @safeguard("standbys-within-their-rate")
+    def _exceeds_rate(self, standbys: tuple[int, ...]) -> bool:
+        """Whether the standbys cost more than the budget in bytes per second, as far as costs are known."""
+        budget = self._plan.standbys
+        costs = (self._costs.known(each, self._plan.slide_us) or 0.0 for each in standbys)
+        return budget.unit == "rate" and sum(costs) > budget.amount
+
     def _must_change(self, scenarios: DomainLosses, before: tuple[int, ...], found: tuple[int, ...]) -> bool:
-        members = [each for numbers in scenarios.members.values() for each in numbers]
+        members = _members(scenarios)
         budget, fewer = self._plan.standbys, 10 * len(found) < 9 * len(before)
         if not {*before} <= {*members} or len(before) > room_of(budget, len(members)):
             return True
+        if self._exceeds_rate(before) or (budget.unit == "rate" and {*before} < {*found}):
+            return True  # costs become known one after the other
         if not self._knows_rates(members):
             return False
         has, would_have = _least(scenarios, before), _least(scenarios, found)
@@ -106,6 +132,10 @@ class StandbyPlans:
             return False
         self._term.book.version += 1
         return True
+
+
+def _members(scenarios: DomainLosses) -> list[int]:
+    return [each for numbers in scenarios.members.values() for each in numbers]
 
 
 def _least(scenarios: DomainLosses, standbys: tuple[int, ...]) -> float:

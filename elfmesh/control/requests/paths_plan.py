@@ -68,7 +68,10 @@ def planned_standbys(master: Master) -> PlannedStandbys:
             held.add(entry.number)
         if planned is None or entry.number in planned:
             problem = "" if standby is not None else term.members.standby_problem(entry.number)
-            rows.append(PlannedStandby(entry.name, None if standby is None else standby.name, problem))
+            shipping = term.members.shipping_of(entry.number) or (UNSET, UNSET)
+            rows.append(
+                PlannedStandby(entry.name, None if standby is None else standby.name, problem, *shipping)
+            )
     names = {entry.contact.id.hex(): entry.name for entry in term.book.active}
 
     def shown(values: dict[tuple[str, ...], float]) -> dict[str, float]:
@@ -79,7 +82,7 @@ def planned_standbys(master: Master) -> PlannedStandbys:
     reachable = min(scenarios.kept(ships if placed else set()).values(), default=1.0)
     return PlannedStandbys(
         str(budget), term.plan.standby_across, rows, len(domains), shown(scenarios.kept(held)),
-        shown(scenarios.kept(())), round(reachable, 4),
+        shown(scenarios.kept(())), round(reachable, 4), sum(each.bytes_per_second or 0 for each in rows),
     )  # fmt: skip
 
 

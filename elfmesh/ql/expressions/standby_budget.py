@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elfmesh.units import format_size
+
 
 @dataclass(frozen=True, slots=True)
 class StandbyBudget:
-    """Which members get a standby: "all", a number of "members", a "share"; "keeps" for a least fidelity."""
+    """Which members get a standby.
+
+    Attributes:
+        unit: "all"; a number of "members"; a "share" of them; "rate", the bytes per second that all members
+            together may ship; "keeps", a least fidelity.
+        amount: in this unit.
+    """
 
     unit: str
     amount: float = 0.0
 
     def __str__(self) -> str:
-        texts = {"all": "ALL", "members": f"{self.amount:g}", "share": f"'{100 * self.amount:g} %'"}
+        texts = {
+            "all": "ALL",
+            "members": f"{self.amount:g}",
+            "share": f"'{100 * self.amount:g} %'",
+            "rate": f"'{format_size(round(self.amount))}/s'",
+        }
         return texts.get(self.unit, f"KEEPS {self.amount:g}")
 
 

@@ -9,6 +9,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.standby_budget import ALL_MEMBERS, StandbyBudget
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.statement import Statement, job_read
+from elfmesh.units import parse_size
 
 STANDBY, LAG, KEEPS, STANDBY_ACROSS = "STANDBY", "LAG", "KEEPS", "STANDBY ACROSS"
 LAG_US_MIN = 100_000
@@ -16,9 +17,11 @@ LAG_US_MIN = 100_000
 
 MEMBERS_MAX = 1_000_000
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
+_RATE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?\s*(?:[KMG]I?)?B)(\s*/\s*S)?")
 _SHARE = re.compile(r"[01](?:\.\d{0,6})?|\.\d{1,6}")
-_FORMS = "ALL, a number of members, a share of them, or KEEPS and a fidelity"
-_HINT = "Write STANDBY ALL, STANDBY 12, STANDBY '25 %' or STANDBY KEEPS 0.95."
+_FORMS = "ALL, a number of members, a share of them, bytes per second, or KEEPS and a fidelity"
+_HINT = "Write STANDBY ALL, STANDBY 12, STANDBY '25 %', STANDBY '2 MB/s' or STANDBY KEEPS 0.95."
+_RATE_HINT = "Write STANDBY '2 MB/s'."
 
 
 def read_budget(
@@ -45,6 +48,12 @@ def read_budget(
         if 0 < float(percent[1]) <= 100:
             return StandbyBudget("share", float(percent[1]) / 100), 1
         raise error(f"a share is above 0 % and up to 100 %, not `{shown}`", "Write STANDBY '25 %'.")
+    if (rate := _RATE.fullmatch(word)) is not None:
+        if rate[2] is None:
+            raise error(f"STANDBY takes bytes per second, not `{shown}`", _RATE_HINT)
+        if (bytes_s := parse_size(rate[1])) >= 1:
+            return StandbyBudget("rate", float(bytes_s)), 1
+        raise error(f"a rate is at least 1 B/s, not `{shown}`", _RATE_HINT)
     if shown.isascii() and shown.isdigit() and 0 < int(shown) <= MEMBERS_MAX:
         return StandbyBudget("members", float(shown)), 1
     raise error(f"STANDBY takes {_FORMS}, not `{shown}`", _HINT)

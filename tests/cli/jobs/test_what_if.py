@@ -31,6 +31,18 @@ def test_a_lost_rack(api: str, fleet: FakeBackend) -> None:
     assert all(text in row for text in ("0.67", "4 of 6", "2 of 3", "after a change of masters"))
 
 
+def test_the_budget_of_standbys_and_what_they_ship(api: str, fleet: FakeBackend) -> None:
+    described = job("shop/top", TOP.replace("EVERY", "STANDBY '1 MB/s' EVERY"), EVEN)
+    described["roster"]["agents"][0] |= {"standby": "web4", "standby_bytes_per_second": 27_400}
+    fleet.replies["describe"] = Reply(0, 200, described)
+    ran = elf("what-if", "--lose", "rack=r1", "--api", api)
+    assert "shop/top: STANDBY '1 MB/s': 1 of 6 members ship 27 KB/s" in ran.stderr + ran.stdout
+    ran = elf("what-if", "--lose", "rack=r1", "-o", "json", "--api", api)
+    (row,) = json.loads(ran.stdout)["jobs"]
+    found = row["standby"], row["standbys"], row["standby_bytes_per_second"]
+    assert found == ("'1 MB/s'", 1, 27_400)
+
+
 def test_each_rack_as_json(api: str, fleet: FakeBackend) -> None:
     ran = elf("what-if", "--each", "rack", "-o", "json", "--api", api)
     cases = [json.loads(line) for line in ran.stdout.splitlines()]

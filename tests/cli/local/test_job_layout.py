@@ -55,13 +55,14 @@ STANDBYS: dict[str, Any] = {
     "kept": {"r1": 0.9, "r2": 0.7},
     "without": {"r1": 0.6, "r2": 0.7},
     "reachable": 0.9,
+    "bytes_per_second": 27_400,
 }
 
 
 def test_standbys_are_printed_with_what_they_keep_and_what_no_choice_can_keep() -> None:
     lines = list(layout_lines(read_reply(JobLayout, ONE_TREE | {"standbys": STANDBYS})))
     assert lines[1:] == [
-        "STANDBY KEEPS 0.95 ACROSS rack  2 of 9 members",
+        "STANDBY KEEPS 0.95 ACROSS rack  2 of 9 members, 27 KB/s",
         "kept of what was read, whichever of 2 failure domains is lost: 0.600 -> 0.700",
         "  web1 -> web4  web2 -> none yet",
         "  without r1: 0.900",

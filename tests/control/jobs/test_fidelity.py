@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.fidelity import CHANGE, RATE_MAX, SAY_AGAIN_S, Rates, UsualRate
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW, SHED
 from elfmesh.control.planning.fidelity import fidelity
@@ -190,3 +191,12 @@ def test_another_number_of_inputs_begins_again() -> None:
     assert usual.news(1, 0.0) == (100.0,)
     usual.add((40, 60))
     assert usual.news(1, 0.1) == (40.0, 60.0)
+
+
+def test_the_usual_size_of_a_contribution_is_that_of_all_its_partitions() -> None:
+    usual = UsualRate()
+    first = tuple(Contribution(at, tuple(counts(contributed=10)), b"x" * 30) for at in (0, 1))
+    usual.add_all((first, tuple(Contribution(at, tuple(counts()), b"x" * 70) for at in (0, 1))), {})
+    assert (usual.records, usual.nbytes) == ((10.0,), 100.0)
+    usual.add_all(((Contribution(2, tuple(counts(contributed=10)), b"x" * 600),),), {2: (10,)})
+    assert usual.nbytes == 200.0

@@ -99,3 +99,27 @@ def test_hosts_are_the_domains_where_one_rack_has_all_members_or_a_member_has_no
     assert some[1] == some[2] != some[3]
     regions = domains_of([entry(1, "r1", "eu"), entry(2, "r2", "eu"), entry(3, "r1", "us")], "region")
     assert regions[1] == regions[2] != regions[3]
+
+
+def test_costs_are_weighed_and_the_room_is_never_exceeded() -> None:
+    of = scenarios([("a", [10.0]), ("a", [9.0]), ("a", [9.0]), ("b", [1.0])])
+    costs = {0: 100.0, 1: 40.0, 2: 40.0, 3: 10.0}
+    assert choose(of, StandbyBudget("rate", 100), costs, 100.0) == (1, 2, 3), "18 records for 80, then rack b"
+    assert choose(of, StandbyBudget("rate", 100), costs, 39.0) == (3,), "none of rack a fits"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_choice_by_cost_is_near_the_best_of_all_choices_within_its_room(seed: int) -> None:
+    dice = Random(seed)
+    of = scenarios([(dice.choice("abc"), [dice.randint(1, 9)]) for _ in range(8)])
+    costs = {number: float(dice.randint(1, 9)) for number in range(8)}
+    for room in (5.0, 12.0, 25.0, 99.0):
+        chosen = choose(of, StandbyBudget("rate", room), costs, room)
+        assert sum(costs[each] for each in chosen) <= room
+        within = [
+            each
+            for count in range(9)
+            for each in combinations(range(8), count)
+            if sum(costs[number] for number in each) <= room
+        ]
+        assert least(of, chosen) >= 0.8 * max(least(of, each) for each in within)

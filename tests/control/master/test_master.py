@@ -14,7 +14,8 @@ from tests.control.clicks import BASE, SLIDE, exact
 from tests.control.master.led import running, update
 
 KEPT = {
-    "context", "copy", "proposer", "voters", "tally", "rates", "accuracy", "errors", "_leadership",
+    "context", "copy", "proposer", "voters", "tally", "rates", "accuracy", "errors", "costs",
+    "_leadership",
 }  # fmt: skip
 """What a master keeps at a change of the version; all else is in its `term`."""
 

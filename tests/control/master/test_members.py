@@ -16,6 +16,7 @@ from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.machine import Event, Received
 from elfmesh.srt.events import Collected
 from tests.control.clicks import BASE, SLIDE, exact, fill
@@ -60,7 +61,8 @@ class Rig:
     def __init__(self) -> None:
         self.term = MembersStub()
         self.calls = self.term.calls
-        self.members = JobMembers(cast(MembersTerm, self.term), takes_over=True)
+        self.costs = ShippingCosts()
+        self.members = JobMembers(cast(MembersTerm, self.term), self.costs, takes_over=True)
 
     def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
         participant = Participant(other(number), f"m{number}")

@@ -269,7 +269,7 @@ def test_a_member_reports_its_rate_and_asks_about_intervals_that_stay_open() -> 
     rig.seal(0, 1)
     run(rig.context, 1.0)
     rates = [message for _, message in rig.sent() if isinstance(message, Rate)]
-    assert rates == [Rate(JOB, 1, NUMBER, 1.0, (1.0,))]
+    assert rates == [Rate(JOB, 1, NUMBER, 1.0, (1.0,), 1.0)], "with the size of a contribution"
     run(rig.context, 10.0)
     waiting = [message for _, message in rig.sent() if isinstance(message, Waiting)]
     assert waiting[:1] == [Waiting(JOB, 1, NUMBER, 1)]

@@ -263,3 +263,16 @@ def test_the_master_receives_lag_and_bytes_from_time_to_time() -> None:
     rig.acknowledge(1, 2)
     (report,) = [each[1] for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Shipping)]
     assert (report.lag_ms, report.bytes_s) == (10_500, round(500 / 10.5)), "nothing was covered since 0"
+
+
+def test_the_beginning_of_a_chain_at_a_new_standby_is_no_lasting_cost() -> None:
+    rig = Rig()
+    rig.cut(1, whole=True, payload=b"x" * 50_000)
+    rig.acknowledge(1, 1)
+    rig.out()
+    run(rig.context, 0.5)
+    rig.context.now = 10.5
+    rig.cut(2, whole=False, payload=b"x" * 500)
+    rig.acknowledge(1, 2)
+    (report,) = [each[1] for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Shipping)]
+    assert report.bytes_s == round(500 / 10.5)

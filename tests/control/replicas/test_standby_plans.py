@@ -10,6 +10,7 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Participant, RosterEntry
+from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.control.replicas.standby_plans import PLAN_S, StandbyPlans
 from elfmesh.machine import Contact
 from tests.control.master.stub_term import StubTerm, other
@@ -38,7 +39,8 @@ class Rig:
         self.term = StubTerm(book=RosterBook(entries, 3))
         self.state, self.rates = State(standbys), Rates()
         plan = read_plan(TEXT.replace("DEADLINE", f"{clause} DEADLINE"))
-        self.plans = StandbyPlans(self.term, self.state, plan, self.rates)
+        self.costs = ShippingCosts()
+        self.plans = StandbyPlans(self.term, self.state, plan, self.rates, self.costs)
 
     def report(self, *records: float) -> None:
         for number, each in enumerate(records):
@@ -100,6 +102,32 @@ def test_keeps_is_reached_again_after_the_rates_have_changed() -> None:
     rig.report(1, 9, 5, 5)
     assert rig.later()
     assert rig.plans.scenarios().kept(planned(rig))[("", "r1")] >= 0.6
+
+
+def test_the_first_standby_measures_what_one_costs_and_the_budget_is_then_spent() -> None:
+    rig = Rig("STANDBY '1 KB/s'")
+    assert rig.plans.upkeep()
+    assert rig.state.standbys == (0,), "no cost is known"
+    rig.costs.shipped(0, 250)
+    assert rig.later()
+    assert planned(rig) == {0, 1, 2}, "each of the others counts as much, and a tenth of the rate is left"
+
+
+def test_a_plan_above_its_rate_is_replaced_at_once_and_the_dear_member_stays_out() -> None:
+    rig = Rig("STANDBY '1 KB/s'")
+    for number in range(4):
+        rig.costs.sealed(number, 1250)
+    rig.report(9, 1, 9, 1)
+    rig.plans.upkeep()
+    assert len(planned(rig)) == 1, "four times 1,250 bytes in 10 s are 500 bytes per second"
+    dear = next(iter(planned(rig)))
+    rig.costs.shipped(dear, 980)
+    assert not rig.later(), "it is within the rate"
+    rig.costs.shipped(dear, 2000)
+    rig.plans.follow_roster()
+    assert planned(rig), "the others fit"
+    assert dear not in planned(rig)
+    assert not rig.later()
 
 
 def test_all_members_ship_without_a_budget_and_none_without_the_clause() -> None:

@@ -20,6 +20,7 @@ ELSEWHERE = {
     "earlier-chain-stays": "tests/control/member/test_pane_store.py",
     "chains-of-the-epoch": "tests/control/member/test_pane_store.py",
     "plan-changes-for-a-gain": "tests/control/replicas/test_standby_plans.py",
+    "standbys-within-their-rate": "tests/control/replicas/test_standby_plans.py",
     "plan-is-inherited": "tests/control/master/test_term_state.py",
 }
 """No agent of a seed leaves at once, no invariant names the first of several tentative records, and a wrong
@@ -87,6 +88,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "the plan of standbys changes only if that keeps more",
         "D-21",
         always(("plan-changes-for-a-gain", staticmethod(lambda has, would_have: True))),
+        DYING,
+    ),
+    "standbys-within-their-rate": (
+        "a plan of standbys that costs more than its bytes per second is replaced",
+        "D-21",
+        always(("standbys-within-their-rate", lambda self, standbys: False)),
         DYING,
     ),
     "plan-is-inherited": (
