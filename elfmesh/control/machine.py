@@ -61,6 +61,7 @@ from elfmesh.control.requests import dead_agents
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.paths_plan import least_kept
 from elfmesh.control.requests.requests import REQUEST_S, Requests
+from elfmesh.control.requests.standby_report import standby_report
 from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import contradicted, voting
 from elfmesh.control.restoring import restore
@@ -171,6 +172,10 @@ class Control:
         """Return, by job with STANDBY that is led here, what the loss of any failure domain leaves."""
         led = [each for each in self.leadership.masters.values() if each.term.plan.standby_s is not None]
         return {each.term.manifest.qualified: least_kept(each) for each in led}
+
+    def standbys(self) -> dict[str, Any]:
+        """Return what this agent holds as a standby, and its own standbys by job."""
+        return standby_report(self.context, self.member_host)
 
     def _take(self, event: Event) -> None:
         match event:

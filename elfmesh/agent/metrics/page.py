@@ -97,6 +97,18 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Least share of what was read that standbys keep if a failure domain is lost; the master reports it.",
         ("job",),
     ),
+    "elf_standby_held_bytes": (GAUGE, "Open windows that the agent holds in memory for other agents.", ()),
+    "elf_standby_refused": (COUNTER, "Open windows that the agent has refused to hold.", ()),
+    "elf_standby_lag_seconds": (
+        GAUGE,
+        "Age of the oldest record that the standby of the agent's open windows may lack.",
+        ("job", "standby"),
+    ),
+    "elf_standby_shipped_bytes": (
+        COUNTER,
+        "Bytes shipped to the standbys of a job's open windows.",
+        ("job",),
+    ),
     "elf_job_waits": (
         GAUGE,
         "1 while the job does not read: it is paused, or too much is not closed.",
@@ -194,9 +206,19 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
         add("elf_job_tentative_overlap", overlap, job=job)
     for job, kept in sorted(reported.get("kept_if_lost", {}).items())[:JOBS_MAX]:
         add("elf_job_kept_if_lost", kept, job=job)
+    _add_standbys(add, reported.get("standbys", {"held_bytes": 0, "refused": 0, "jobs": {}}))
     for job, each in _shown_jobs(reported["job_costs"]):
         _add_job(add, job, each, now_s)
     return found
+
+
+def _add_standbys(add: Callable[..., None], standbys: Mapping[str, Any]) -> None:
+    add("elf_standby_held_bytes", standbys["held_bytes"])
+    add("elf_standby_refused", standbys["refused"])
+    for job, each in sorted(standbys["jobs"].items())[:JOBS_MAX]:
+        add("elf_standby_shipped_bytes", each["shipped_bytes"], job=job)
+        if each["standby"] is not None:
+            add("elf_standby_lag_seconds", each["lag_seconds"], job=job, standby=each["standby"])
 
 
 def _add_process(add: Callable[..., None]) -> None:

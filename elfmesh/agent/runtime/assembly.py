@@ -286,6 +286,7 @@ class LocalAgent:
             "control_stats": self.control.stats(),
             "tentative": self.control.tentative_overlaps(),
             "kept_if_lost": self.control.kept_if_lost(),
+            "standbys": self.control.standbys(),
             "votes": msgspec.to_builtins(self.control.voting()),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),

@@ -62,6 +62,7 @@ class PaneSender:
     Attributes:
         standby: the agent that holds the open panes; None: there is none.
         acknowledged: whether it has acknowledged the beginning of the present chain.
+        shipped_bytes: payload of all deltas since the agent was started.
     """
 
     def __init__(self, context: Context, member: ShippingMember) -> None:
@@ -77,9 +78,14 @@ class PaneSender:
         self._reported, self._reported_at, self._problem = (0, 0, b"", ""), float("-inf"), ""
         self._cut_at = self._lag_s = 0.0
         self._covered_at: float | None = None
-        self._shipped_bytes = self._bytes_s = 0
+        self.shipped_bytes = self._counted_bytes = self._bytes_s = 0
         self._measured_at: float | None = None
         self._alarm = Alarm(context, self._due)
+
+    @property
+    def lag_s(self) -> float | None:
+        """Age of the oldest record that the standby may lack; None: it has acknowledged nothing."""
+        return None if self._covered_at is None else self._context.now - self._covered_at
 
     def on_roster(self, terms: Terms) -> None:
         """Choose the standby among the members of a roster, if this member is to have one."""
@@ -123,8 +129,8 @@ class PaneSender:
         """Return the bytes per second of the newest whole period; one delta in a moment is no rate."""
         now, since = self._context.now, self._measured_at
         if since is None or now - since >= REPORT_S:
-            self._bytes_s = 0 if since is None else round(self._shipped_bytes / (now - since))
-            self._measured_at, self._shipped_bytes = now, 0
+            self._bytes_s = 0 if since is None else round(self._counted_bytes / (now - since))
+            self._measured_at, self._counted_bytes = now, 0
         return self._bytes_s
 
     def _choose(self) -> None:
@@ -189,8 +195,9 @@ class PaneSender:
         delta, payload = self._sent
         self._tries += 1
         self._context.stats["control.shipped_bytes"] += len(payload)
+        self.shipped_bytes += len(payload)
         if self._covered_at is not None:  # what a new standby needs first is no lasting cost
-            self._shipped_bytes += len(payload)
+            self._counted_bytes += len(payload)
         self._context.send(self.standby, delta, payload, lane=BULK_LANE if payload else 0)
         self._alarm.set(AGAIN_S)
 

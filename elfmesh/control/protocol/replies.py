@@ -152,7 +152,8 @@ class Description(JobRow, frozen=True, kw_only=True):
 class DelayingAgent(msgspec.Struct, frozen=True):
     """A member whose contribution to the open interval is not at the master.
 
-    `behind` is the number of intervals between it and the member that is furthest ahead.
+    `behind` is the number of intervals between it and the member that is furthest ahead. `standby` is the
+    agent that holds its open panes, with the newest lag that the member has reported.
     """
 
     agent: str
@@ -161,6 +162,8 @@ class DelayingAgent(msgspec.Struct, frozen=True):
     behind: int
     dead_for_seconds: float | None
     error: str
+    standby: str | UnsetType = UNSET
+    standby_lag_seconds: float | UnsetType = UNSET
 
 
 class SiteVotes(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
         load: sums over all jobs, for lists (`jobs.load`).
         tentative: by job whose master it is, the share of the final rows that tentative records had.
         kept_if_lost: by job whose master it is, the least fidelity after the loss of a failure domain.
+        standbys: what it holds for other agents, and its own standbys by job.
     """
 
     name: str | UnsetType = UNSET
@@ -56,6 +57,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     load: Facts = UNSET
     tentative: Facts = UNSET
     kept_if_lost: Facts = UNSET
+    standbys: Facts = UNSET
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

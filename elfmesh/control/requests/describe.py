@@ -31,7 +31,7 @@ from elfmesh.units import format_duration
 MISSING_SHOWN = 8
 """Maximum number of missing agents in a row of a list of jobs; a record names all."""
 
-BY_JOB = ("job_costs", "tentative", "kept_if_lost")
+BY_JOB = ("job_costs", "tentative", "kept_if_lost", "standbys")
 """What an agent reports of each job, which its row in a list does not have."""
 
 NO_MAJORITY = "no majority"

@@ -71,7 +71,9 @@ def explanation(context: Context, master: Master) -> Why:
         voters_without_votes=voters_without_votes(master),
         sites=sites,
         because=_sentence(stage, agents, len(numbers(missing)), held, master)
+        + _lags(agents)
         + _lacking(newest)
+        + _prefixes(newest)
         + _without_rows(master)
         + _without_standby(master)
         + _voters(master)
@@ -84,20 +86,45 @@ def explanation(context: Context, master: Master) -> Why:
 def _lacking(newest: ResultRecord | None) -> str:
     if newest is None or not newest.missing:
         return ""
-    named = ", ".join(newest.missing[:NAMED])
-    more = f" and {len(newest.missing) - NAMED} more" if len(newest.missing) > NAMED else ""
     inside = f"{newest.agents_in} of {newest.agents_expected} agents"
     return (
-        f"; the newest record (interval {newest.index}, {newest.state}) has {inside} and lacks {named}{more}"
+        f"; the newest record (interval {newest.index}, {newest.state}) has {inside}"
+        f" and lacks {_named(newest.missing)}"
     )
+
+
+def _prefixes(newest: ResultRecord | None) -> str:
+    """Name the members of which the newest record has a prefix, which their standbys have sent."""
+    if newest is None or not newest.partly:
+        return ""
+    found = [
+        f"{each.agent} up to {iso_us(each.until_us)} ({each.contributed + each.filtered} records)"
+        for each in newest.partly
+    ]
+    return f", but has from their standbys: {_named(found)}"
+
+
+def _lags(agents: list[DelayingAgent]) -> str:
+    """Name the standbys of the members that an interval lacks: a result without them lacks what they lack."""
+    found = [
+        f"{each.standby} stands by for {each.agent} and lacks at most its newest"
+        f" {each.standby_lag_seconds:g} s"
+        for each in agents
+        if each.state == "dead" and each.standby is not UNSET
+    ]
+    return f"; {_named(found)}" if found else ""
+
+
+def _named(texts: list[str]) -> str:
+    more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    return f"{', '.join(texts[:NAMED])}{more}"
 
 
 def _without_standby(master: Master) -> str:
     if master.term.plan.standby_s is None:
         return ""
     found = [f"{each.agent} ({each.problem})" for each in planned_standbys(master).members if each.problem]
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"; without a standby: {', '.join(found[:NAMED])}{more}" if found else ""
+    return f"; without a standby: {_named(found)}" if found else ""
 
 
 def _without_rows(master: Master) -> str:
@@ -180,6 +207,7 @@ def _agent(context: Context, master: Master, number: int, index: int) -> Delayin
     else:
         state = "behind"
     frontier = frontier_in_all(master.term.collection.trees, number)
+    standby, shipping = master.term.members.standby_of(number), master.term.members.shipping_of(number)
     return DelayingAgent(
         agent=called(entry, master.term.book.shared_names()),
         state=state,
@@ -187,6 +215,8 @@ def _agent(context: Context, master: Master, number: int, index: int) -> Delayin
         behind=max(0, (master.term.collection.frontier or index) - max(frontier, index)),
         dead_for_seconds=None if dead_since is None else round(context.now - dead_since, 3),
         error=master.tally.worker_errors.get(entry.name, ""),
+        standby=UNSET if standby is None else standby.name,
+        standby_lag_seconds=UNSET if shipping is None else shipping[0],
     )
 
 

@@ -71,6 +71,20 @@ def test_a_master_has_the_worth_of_tentative_records_and_of_standbys() -> None:
         assert (sample.labels, sample.value) == ({"job": "t/m"}, value)
 
 
+def test_a_member_has_the_lag_of_its_standby_and_a_standby_what_it_holds() -> None:
+    jobs = {
+        "t/m": {"standby": "web4", "lag_seconds": 0.4, "shipped_bytes": 900},
+        "t/n": {"standby": None, "lag_seconds": None, "shipped_bytes": 5},
+    }
+    standbys = {"held_bytes": 700, "refused": 3, "jobs": jobs}
+    found = parsed(write(samples_of(reported({}, standbys=standbys), {}, 100.0)))
+    (lag,) = found["elf_standby_lag_seconds"]
+    assert (lag.labels, lag.value) == ({"job": "t/m", "standby": "web4"}, 0.4)
+    shipped = {each.labels["job"]: each.value for each in found["elf_standby_shipped_bytes"]}
+    assert shipped == {"t/m": 900, "t/n": 5}
+    assert [found[f"elf_standby_{name}"][0].value for name in ("held_bytes", "refused")] == [700, 3]
+
+
 def test_metrics_hold_the_numbers_that_the_agent_reports() -> None:
     found = parsed(write(samples_of(reported({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
     assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
@@ -143,7 +157,7 @@ def test_every_metric_is_documented() -> None:
         assert re.search(rf"^\| `{shown}`.* \| {kind} \| {re.escape(what)} \|$", text, re.MULTILINE), name
     for name, what in NAMES.items():
         assert f"| `elf_agent_{name}_seconds` | histogram | {what} |" in text, name
-    documented = set(re.findall(r"^\| `(elf_(?:agent|job)_\w+)`", text, re.MULTILINE))
+    documented = set(re.findall(r"^\| `(elf_(?:agent|job|standby)_\w+)`", text, re.MULTILINE))
     assert len(documented) == len(METRICS) + len(NAMES), "nothing is documented that is not there"
 
 
@@ -165,6 +179,7 @@ def test_a_live_agent_has_what_the_dashboard_draws(tmp_path: Path) -> None:
     declared = {*METRICS, *(f"elf_agent_{name}_seconds" for name in NAMES)}
     # There was no tentative record and no standby, and the agents of this fleet have no certificates.
     declared -= {"elf_job_tentative_overlap", "elf_job_kept_if_lost", "elf_agent_certificate_days"}
+    declared -= {"elf_standby_lag_seconds", "elf_standby_shipped_bytes"}
     assert set(found) == declared, "what is declared is there, and nothing else"
     lines = {each.labels["job"]: each.value for each in found["elf_job_lines"]}
     assert lines["t/m"] > 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.records import Partly, ResultRecord
+from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.control.requests.why import CONTRIBUTING, IN_TIME, NAMED, UNANSWERED_S
 from tests.control.clicks import BASE, SLIDE
-from tests.control.requests.led import Led
+from tests.control.member.support import TEXT
+from tests.control.requests.led import JOB, Led
 
 
 def test_a_job_in_time_is_held_by_nothing() -> None:
@@ -90,6 +92,36 @@ def test_an_interval_without_rows_is_named_with_its_reason() -> None:
         ResultRecord(job="shop/top", index=1003),
     ]
     assert "; interval 1002 has no rows: no memory" in rig.why()["because"]
+
+
+def test_the_standby_of_a_dead_member_is_named_with_what_it_lacks_at_most() -> None:
+    rig = Led(TEXT.replace("DEADLINE", "STANDBY ALL DEADLINE"))
+    term = rig.master.term
+    victim = next(agent for agent in rig.world.living if agent is not rig.agent)
+    entry = term.book.of(victim.me.id)
+    assert entry is not None
+    standby = next(each for each in term.book.active if each is not entry)
+    about = JOB, term.epoch, entry.number, standby.contact.id
+    term.members.on_shipping(entry.contact, Shipping(*about, lag_ms=1200, bytes_s=900))
+    assert "stands by" not in rig.why()["because"], "the member lives"
+    rig.world.kill(victim)
+    rig.world.run(10.0)
+    found = rig.why()
+    assert (
+        f"; {standby.name} stands by for {entry.name} and lacks at most its newest 1.2 s" in found["because"]
+    )
+    (agent,) = found["agents"]
+    assert (agent["standby"], agent["standby_lag_seconds"]) == (standby.name, 1.2)
+
+
+def test_the_prefixes_in_the_newest_record_are_named() -> None:
+    rig = Led()
+    partly = (Partly(1, "web3", 1_000_000, 17, 3),)
+    newest = ResultRecord(job="shop/top", index=1003, state="FINAL_PARTIAL", missing=["web3"], partly=partly)
+    rig.master.tally.recent.append(newest)
+    because = rig.why()["because"]
+    assert "lacks web3, but has from their standbys: web3 up to 1970-01-01T00:00:01" in because
+    assert "(20 records)" in because
 
 
 def test_voters_that_have_lost_their_votes_are_named() -> None:
