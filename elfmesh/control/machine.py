@@ -29,6 +29,7 @@ from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.member import member_host
 from elfmesh.control.member.roots import Roots
+from elfmesh.control.member.standby_report import standby_report
 from elfmesh.control.programs import beside
 from elfmesh.control.protocol.events import (
     ClientGone,
@@ -61,7 +62,6 @@ from elfmesh.control.requests import dead_agents
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.paths_plan import least_kept
 from elfmesh.control.requests.requests import REQUEST_S, Requests
-from elfmesh.control.requests.standby_report import standby_report
 from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import contradicted, voting
 from elfmesh.control.restoring import restore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.requests.standby_report import REFUSED
+from elfmesh.control.member.standby_report import REFUSED
 from tests.control.requests.led import Led
 from tests.sim.test_stories import traffic
 from tests.sim.world import vloop
