@@ -28,7 +28,7 @@ EXACT = 9007199254740993
 COUNT = 3
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
 HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
-VIEWS = ("#/", "#/agents", "#/coordination", f"#/job/{JOB}", "#/console")
+VIEWS = ("#/", "#/agents", "#/coordination", f"#/job/{JOB}", f"#/standbys/{JOB}", "#/console")
 HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
@@ -36,9 +36,10 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("page")) as fleet:
-        fleet.start(COUNT, extra=["--label", "role=web"])
+        for number in range(COUNT):
+            fleet.start(1, extra=["--label", "role=web", "--label", f"rack=r{number}"])
         with Traffic(fleet, list(range(COUNT)), every_s=0.05):
-            fleet[0].apply(LIVE)
+            fleet[0].apply(LIVE.replace(" AS ", " STANDBY ALL LAG '200 ms' AS ", 1))
             say(fleet, 1, HOSTILE, 1)
             say(fleet, 2, "big", EXACT)
             yield fleet
@@ -128,6 +129,32 @@ def test_the_labels_of_outputs_are_those_of_the_api(page: Callable[[str], Browse
     chrome.until(f"{row}.length > 0")
     assert [JOB.replace("/", "."), "Async"] in chrome.run(row)
     assert "0 of 1 outputs" in chrome.run("document.querySelector('.title').textContent")
+
+
+def test_standbys_and_what_the_loss_of_each_rack_leaves_are_those_of_the_api(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    chrome = page(f"#/job/{JOB}")
+    chrome.until("document.querySelector('.title .row a')")
+    chrome.click(".title .row a", "Standbys")
+    cells = "(row) => [...row.cells].map((each) => each.textContent)"
+    table = "[...document.querySelectorAll(`[aria-label='${name}'] tbody tr`)]"
+    losses, pairs = (f"{table.replace('${name}', name)}.map({cells})" for name in ("losses", "standbys"))
+    chrome.until(f"{losses}.length === {COUNT} && {losses}[0][1].includes('%')", "one case for each rack")
+    chrome.until(
+        f"{pairs}.length === {COUNT} && {pairs}.every((row) => !row[1].includes('none'))", "standbys"
+    )
+    told = fleet[0].ask("GET", f"/v1/what-if?each=rack&job={JOB}")
+    (first, *_) = json.loads(told)["cases"]
+    shown = next(row for row in chrome.run(losses) if row[0] == first["lost"])
+    assert first["lost"] == "rack=r0"
+    assert shown[4] == ", ".join(first["agents"])
+    assert float(shown[2].rstrip("%\u00a0")) == pytest.approx(100 * first["jobs"][0]["fidelity"], abs=5)
+    plan = json.loads(fleet[0].ask("GET", f"/v1/jobs/{JOB}/plan"))["standbys"]
+    assert {(row[0], row[1]) for row in chrome.run(pairs)} == {
+        (each["agent"], each["standby"]) for each in plan["members"]
+    }
+    assert "STANDBY ALL" in chrome.run("document.querySelector('.title').textContent")
 
 
 def test_results_arrive_without_a_reload(page: Callable[[str], Browser], fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ import { agentsView } from "./agents.js";
 import { coordinationView } from "./coordination.js";
 import { overviewView } from "./overview.js";
 import { jobView } from "./job.js";
+import { standbysView } from "./standbys.js";
 import { fill, h, names, say } from "./text.js";
 
 const main = document.getElementById("main");
@@ -143,7 +144,7 @@ async function route() {
   const [, view = "", ...rest] = decodeURI(location.hash).split("/");
   const job = rest.map(decodeURIComponent).join("/");
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.getAttribute("href") === `#/${view === "job" ? "" : view}`;
+    const here = link.getAttribute("href") === `#/${["job", "standbys"].includes(view) ? "" : view}`;
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -156,6 +157,10 @@ async function route() {
   } else if (view === "agents") agentsView(main, world, signal, learnAgents);
   else if (view === "coordination") coordinationView(main, world, signal);
   else if (view === "job" && job) jobView(main, world, signal, job);
+  else if (view === "standbys" && job) {
+    if (!world.agents.length) await learnAgents(signal).catch(() => {});
+    if (!signal.aborted) standbysView(main, world, signal, job);
+  }
   else overviewView(main, world, signal, learnAgents);
 }
 

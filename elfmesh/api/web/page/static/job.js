@@ -5,6 +5,7 @@ import { TimeChart, bars, strip } from "./charts.js";
 import { History } from "./history.js";
 import { completeness, fact, stateTag } from "./overview.js";
 import { rows as treeRows } from "./ring.js";
+import { standbysLink } from "./standbys.js";
 import { Table } from "./table.js";
 import { cell, clock, fill, h, names, number, percent, say, seconds, showLines } from "./text.js";
 
@@ -244,7 +245,8 @@ class JobPage {
     this.buttonState = state;
     const target = jobPath(this.job);
     const edit = h("a", { class: "button", href: `#/console/${this.job.split("/").map(encodeURIComponent).join("/")}` }, may ? "Edit" : "Open in console");
-    if (!may || !about) return void fill(this.buttons, edit);
+    const standbys = h("a", { class: "button", href: standbysLink(this.job) }, "Standbys");
+    if (!may || !about) return void fill(this.buttons, standbys, edit);
     const paused = about.state === "paused";
     const verb = paused ? "resume" : "pause";
     const then = () => this.describe();
@@ -253,7 +255,7 @@ class JobPage {
       paused ? "Resume" : "Pause", async () => (await post(`${target}/${verb}`), then()));
     const erase = () => this.world.ask(`Delete ${this.job}?`, "The job stops on all agents, and its results are deleted. You cannot undo this.",
       "Delete", async () => (await remove(target), (location.hash = "#/")), "danger");
-    fill(this.buttons, edit,
+    fill(this.buttons, standbys, edit,
       h("button", { type: "button", on: { click: toggle } }, paused ? "Resume" : "Pause"),
       h("button", { type: "button", class: "danger", on: { click: erase } }, "Delete"));
   }
