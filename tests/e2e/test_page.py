@@ -144,8 +144,8 @@ def test_standbys_and_what_the_loss_of_each_rack_leaves_are_those_of_the_api(
     chrome.until(
         f"{pairs}.length === {COUNT} && {pairs}.every((row) => !row[1].includes('none'))", "standbys"
     )
-    told = fleet[0].ask("GET", f"/v1/what-if?each=rack&job={JOB}")
-    (first, *_) = json.loads(told)["cases"]
+    answer = fleet[0].ask("GET", f"/v1/what-if?each=rack&job={JOB}")
+    (first, *_) = json.loads(answer)["cases"]
     shown = next(row for row in chrome.run(losses) if row[0] == first["lost"])
     assert first["lost"] == "rack=r0"
     assert shown[4] == ", ".join(first["agents"])
