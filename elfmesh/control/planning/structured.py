@@ -29,11 +29,19 @@ class SegmentedUnit:
         tasks: by segment, as rows over all tasks of the topology.
         values: by segment, the OF of the unit as a topology of its own in which only the segment lives.
         order: by segment, its position among their names.
+        columns: the tasks that any of its segments has.
+        inside: by segment, which of these it has, as numbers, because products of them count tasks.
     """
 
     tasks: Alive
     values: NDArray[np.float64]
     order: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    inside: NDArray[np.float32]
+
+    def missing(self, held: Alive) -> NDArray[np.intp]:
+        """Return how many tasks of each segment are not held."""
+        return (self.inside @ (~held[self.columns]).astype(np.float32)).astype(np.intp)
 
 
 class StructuredStep:
@@ -41,6 +49,7 @@ class StructuredStep:
 
     def __init__(self, topology: Topology, part: Part, measure: Measure) -> None:
         self._topology, self._measure = topology, measure
+        self._by_name = sorted(range(len(topology)), key=lambda task: topology.names[task])
         self._outside = np.ones(len(topology), dtype=np.bool_)
         for at in part.operators:
             self._outside[list(topology.operators[at].tasks)] = False
@@ -68,25 +77,27 @@ class StructuredStep:
         """
         held = self._topology.mask(plan)
         fixed = held | self._outside
-        missing = [(unit.tasks & ~held).sum(axis=1) for unit in self._units]
+        missing = [unit.missing(held) for unit in self._units]
         starts = [np.flatnonzero((lacks > 0) & (lacks <= room)) for lacks in missing]
         alive = np.concatenate([unit.tasks[start] for unit, start in zip(self._units, starts, strict=True)])
         if not len(alive):
             return plan
         base, values = self._values(alive, fixed)
+        costs = np.concatenate([lacks[start] for lacks, start in zip(missing, starts, strict=True)])
         ranks = [_ranked(unit, lacks) for unit, lacks in zip(self._units, missing, strict=True)]
         grown, first = np.zeros(len(alive), dtype=np.bool_), 0
         for at, start in enumerate(starts):
             rows = slice(first, first + len(start))
             searching = values[rows] <= base + 10.0**-TIE
-            grown[rows] = self._grow(at, start, alive[rows], searching, held, room, ranks)
+            grown[rows] = self._grow(at, start, alive[rows], costs[rows], searching, room, missing, ranks)
             first = rows.stop
         if grown.any():
             values[grown] = self._values(alive[grown], fixed)[1]
-        densities = ((values - base) / (alive & ~held).sum(axis=1)).round(TIE)
+        densities = ((values - base) / costs).round(TIE)
         best = densities.max()
-        ties = [frozenset(np.flatnonzero(alive[at]).tolist()) for at in np.flatnonzero(densities == best)]
-        return plan | min(ties, key=self._topology.named)
+        ties = np.flatnonzero(densities == best)
+        chosen = ties[_first_by_names(alive[ties][:, self._by_name])]
+        return plan | frozenset(np.flatnonzero(alive[chosen]).tolist())
 
     def _values(self, alive: Alive, fixed: Alive) -> tuple[float, NDArray[np.float64]]:
         """Return the OF with what is fixed alone, and with each row of `alive` besides."""
@@ -98,9 +109,10 @@ class StructuredStep:
         at: int,
         start: NDArray[np.intp],
         new: Alive,
+        costs: NDArray[np.intp],
         searching: Alive,
-        held: Alive,
         room: int,
+        missing: Sequence[NDArray[np.intp]],
         ranks: Sequence[NDArray[np.intp]],
     ) -> Alive:
         """Add connected segments of other units to the rows of `new` that search; return which have grown.
@@ -109,9 +121,10 @@ class StructuredStep:
             at: the unit of the segments with which the rows begin.
             start: these segments.
             new: by row, the tasks of the candidate; changed in place.
+            costs: by row, how many of them the plan lacks; changed in place.
             searching: by row, whether the candidate alone raises nothing; changed in place.
-            held: tasks of the plan.
             room: number of tasks that may be added.
+            missing: by unit and segment, the number of tasks that the plan lacks.
             ranks: by unit and segment, the preference.
         """
         grown = np.zeros(len(start), dtype=np.bool_)
@@ -125,21 +138,22 @@ class StructuredStep:
                 if (by, to) in self._linked:
                     connected |= self._linked[by, to][segments]
             best = np.where(connected, rank, len(rank)).argmin(axis=1)
-            united = new | other.tasks[best]
-            searching &= connected.any(axis=1) & ((united & ~held).sum(axis=1) <= room)
-            new[searching] = united[searching]
+            united = costs + missing[to][best]  # units have no task in common
+            searching &= connected.any(axis=1) & (united <= room)
+            new[searching] |= other.tasks[best[searching]]
+            costs[searching] = united[searching]
             grown |= searching
             chosen[to] = best
         return grown
 
     def _connections(self, one: int, other: int) -> Alive:
         """Return whether a substream runs between two segments, by segments of two units."""
-        ends = self._units[other].tasks
-        found = np.zeros((len(self._units[one].tasks), len(ends)), dtype=np.bool_)
-        for at, row in enumerate(self._units[one].tasks):
-            near = {to for task in np.flatnonzero(row).tolist() for to in self._topology.neighbours[task]}
-            found[at] = ends[:, sorted(near)].any(axis=1)
-        return found
+        begins, ends = self._units[one], self._units[other]
+        near = np.zeros((len(begins.columns), len(ends.columns)), dtype=np.float32)
+        place = {task: at for at, task in enumerate(ends.columns.tolist())}
+        for at, task in enumerate(begins.columns.tolist()):
+            near[at, [place[to] for to in self._topology.neighbours[task] if to in place]] = 1
+        return (begins.inside @ near @ ends.inside.T) > 0
 
     def _breadth_first(self, start: int) -> list[int]:
         visited, queue = [start], [start]
@@ -150,6 +164,19 @@ class StructuredStep:
                     visited.append(to)
                     queue.append(to)
         return visited[1:]
+
+
+def _first_by_names(rows: Alive) -> int:
+    """Return the row whose tasks come first, compared as tuples; the columns are ordered by name."""
+    left, at = np.arange(len(rows)), 0
+    while len(left) > 1:
+        rest = rows[left, at:]
+        ended = ~rest.any(axis=1)
+        if ended.any():  # it is the beginning of all others
+            return int(left[ended][0])
+        firsts = rest.argmax(axis=1)
+        left, at = left[firsts == firsts.min()], at + int(firsts.min()) + 1
+    return int(left[0])
 
 
 def _ranked(unit: SegmentedUnit, missing: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -168,4 +195,7 @@ def _segments(
     trees = sorted(mc_trees(alone), key=lambda tree: alone.named(tasks_of(tree)))
     values = measure(alone, alive_in(trees, len(alone))).round(TIE)
     whole = [tree_of(back[task] for task in tasks_of(tree)) for tree in trees]
-    return SegmentedUnit(alive_in(whole, len(topology)), values, np.arange(len(trees)))
+    tasks = alive_in(whole, len(topology))
+    columns = np.flatnonzero(tasks.any(axis=0))
+    inside = tasks[:, columns].astype(np.float32)
+    return SegmentedUnit(tasks, values, np.arange(len(trees)), columns, inside)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from elfmesh.control.planning.dp import TIE
 from elfmesh.control.planning.fidelity import fidelities, fidelity
 from elfmesh.control.planning.mc_trees import mc_trees, tasks_of
 from elfmesh.control.planning.parts import Part, split, unit_links, units
-from elfmesh.control.planning.structured import StructuredStep
+from elfmesh.control.planning.structured import StructuredStep, _first_by_names
 from elfmesh.control.planning.topology import Topology
 from elfmesh.control.planning.topology_build import topology_of
 from tests.control.planning.topologies import operator, random_topology
@@ -116,3 +117,11 @@ def test_a_step_takes_the_candidate_that_an_evaluation_of_each_one_takes(seed: i
             following = fast.step(plan, room)
             assert topology.named(following) == topology.named(one_by_one(topology, part, plan, room))
             plan = following
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_equal_candidates_the_first_by_names_is_taken(seed: int) -> None:
+    dice = random.Random(seed)
+    rows = np.array([[dice.random() < 0.4 for _ in range(7)] for _ in range(9)])
+    tuples = [tuple(np.flatnonzero(row).tolist()) for row in rows]
+    assert tuples[_first_by_names(rows)] == min(tuples)
