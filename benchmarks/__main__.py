@@ -28,6 +28,7 @@ NAMES = (
     "tls",
     "host",
     "planners",
+    "replication",
     "coordination",
     "startup",
     "threads",

@@ -22,6 +22,7 @@ QUICK = {
     "merge": "count",
     "update": "simulated",
     "planners": "skew",
+    "replication": "accuracy",
     "startup": "commands",
 }
 """A part that takes a few seconds, of one benchmark of each kind; `make test-all` runs all parts of all."""
