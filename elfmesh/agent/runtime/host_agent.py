@@ -28,7 +28,7 @@ from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.agent.runtime.core import codec
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service
-from elfmesh.agent.service.stopping import Stopping
+from elfmesh.agent.service.stopping import LEAVE_S, STOP_S, Stopping, leave
 from elfmesh.agent.settings.config import AgentConfig
 from elfmesh.agent.settings.gate import gate_of
 from elfmesh.agent.settings.security import Security
@@ -178,7 +178,7 @@ async def _main(
 ) -> None:
     async with AsyncExitStack() as stack:
         guard, security = CrashGuard(config.directory, time.time), Security(config)
-        stopping = stack.enter_context(Stopping(guard.stop))
+        stopping = stack.enter_context(Stopping(guard.stop, STOP_S + LEAVE_S * config.leaves))
         memory, audit = _memory(config, stack), open_audit(config.audit, storage, wall_clock_us)
         stack.callback(audit.close)
         gate, executor = gate_of(config, storage, wall_clock_us, audit), ThreadExecutor()
@@ -242,11 +242,11 @@ async def _main(
         _keep_what_is_imported()
         sinks.start(agent.pump.request)
         archives.start()
-        await _ended(agent, stopping.asked)
+        await _ended(agent, stopping.asked, leaves=config.leaves)
 
 
-async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
-    """Wait until the agent has to stop, has left or has failed."""
+async def _ended(agent: LocalAgent, stopping: asyncio.Event, *, leaves: bool) -> None:
+    """Wait until the agent has to stop, has left or has failed. `leaves`: it leaves when it has to stop."""
     unwatch = starving.watch(agent.lacking(asyncio.get_running_loop()))
     try:
         await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
@@ -254,6 +254,8 @@ async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
         unwatch()
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())
+    if leaves and not agent.pump.left.is_set():
+        await leave(agent.pump.request)
     log.info("stopping")
 
 

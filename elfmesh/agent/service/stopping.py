@@ -1,7 +1,8 @@
 """Handles SIGTERM and SIGINT: an orderly stop, and the end of the process if a thread does not return.
 
 A thread that evaluates a block cannot be interrupted and may take minutes. After `STOP_S` the process
-therefore ends as in a crash, which no file is damaged by; the next start reads the block again.
+therefore ends as in a crash, which no file is damaged by; the next start reads the block again. An agent that
+leaves when it is stopped (`on_stop`) has `LEAVE_S` before that.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from elfmesh.errors import Unreachable
 
 log = logging.getLogger("elf.agent")
 STOP_S = 10.0
 """Well below the 30 s after which the service manager kills the process."""
+
+LEAVE_S = 15.0
+"""How long an agent may hand its open windows to others; with `STOP_S`, below the same 30 s."""
 
 
 class Stopping:
@@ -60,3 +66,17 @@ class Stopping:
         for handler in logging.getLogger().handlers:
             handler.flush()
         self._end(0)
+
+
+async def leave(request: Callable[[str, dict[str, Any], float], Awaitable[Any]]) -> None:
+    """Hand the open windows to other agents. If that takes too long, the agent stops and stays expected.
+
+    Args:
+        request: passes a verb, its body and a time limit in seconds to the control machine.
+    """
+    try:
+        state = (await request("leave", {"wait": LEAVE_S, "now": True}, LEAVE_S)).body.get("state")
+    except Unreachable:
+        state = ""
+    if state != "left":
+        log.warning("the agent has not left within %.0f s: other agents still expect it", LEAVE_S)

@@ -70,6 +70,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             operators there without certificate or token; no other user can connect. "" for none.
         join: addresses of agents in the overlay; if empty, this agent is the first.
         join_timeout: time limit for joining (exit code 69).
+        on_stop: what SIGTERM and SIGINT mean: "stop", for a restart, or "leave", as `elf leave --now`.
         cluster: name that all agents of one overlay share.
         name: name of this agent in results; "" makes one of host name and id.
         labels: labels by which jobs select agents. `region` and `rack` also name the agent's failure domains.
@@ -89,6 +90,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     api_socket: str = ""
     join: tuple[str, ...] = ()
     join_timeout: str = "30 s"
+    on_stop: Literal["stop", "leave"] = "stop"
     cluster: str = "elf"
     name: str = ""
     labels: dict[str, str] = {}
@@ -121,6 +123,11 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def join_timeout_s(self) -> float:
         return parse_duration_us(self.join_timeout) / 1e6
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the agent leaves when it is stopped."""
+        return self.on_stop == "leave"
 
     @property
     def listen_address(self) -> tuple[str, int]:

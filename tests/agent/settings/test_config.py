@@ -88,6 +88,7 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
         ("api = '192.168.1.4:7401'\n", "api", "certificates"),
         ("join = ['127.0.0.1:0']\n", "join", "no port"),
         ("join_timeout = 'soon'\n", "join_timeout", "not a duration"),
+        ("on_stop = 'wait'\n", "on_stop", "One of stop, leave"),
         ("[control]\nforget_after = 'soon'\n", "control.forget_after", "not a duration"),
         ("[control]\nforget_aftr = '1 d'\n", "control", "unknown key"),
         ("[streams.a]\nformat = 'json'\n", "streams.a", "has no source"),

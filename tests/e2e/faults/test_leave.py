@@ -102,6 +102,26 @@ def test_an_agent_that_leaves_at_once_hands_its_open_windows_over(
             assert all(rows[f"web{agent.number}"] >= LINES for agent in others)
 
 
+def test_an_agent_of_a_pod_leaves_when_it_is_stopped_and_its_open_window_is_complete(tmp_path: Path) -> None:
+    (settings := tmp_path / "agent.toml").write_text('on_stop = "leave"\n')
+    with Fleet(tmp_path) as fleet:
+        fleet.start(3, options=",format=json,idle=1 h", extra=["--config", str(settings)])
+        for agent in fleet:
+            write(fleet, agent, "09:15:00")
+        fleet[0].apply(OPEN.format(HOUR))
+        for agent in fleet:
+            write(fleet, agent, "10:15:00")
+        eventually(lambda: fleet[0].results("e2e/open"), what="the first window")
+        assert fleet[2].process is not None
+        fleet[2].process.terminate()
+        assert fleet[2].process.wait(PATIENCE_S) == 0
+        for agent in (fleet[0], fleet[1]):
+            write(fleet, agent, "12:25:00")
+        record = eventually(lambda: fleet[0].results("e2e/open")[1:], what="the open window")[0]
+        assert (record["state"], record["completeness"]) == ("FINAL", 1.0)
+        assert {row["k"]: row["n"] for row in record["rows"]}["web2"] == LINES
+
+
 def test_what_cannot_be_handed_over_is_named_and_the_agent_goes_on(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.start(1, options=",format=json,idle=1 h")
