@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 WORDS_MAX = 45_000 + 5 * 3_000
-"""45,000; 3,000 each for coordination, several sites, planned replication, what users reach for, and speed."""
+"""45,000; 3,000 each for coordination, several sites, planned replication, what users ask, and speed."""
 NOT_COUNTED = ("adr", "history", "reference")
 """Folders of docs/ with decisions, with what was, and with what is generated."""
 
