@@ -133,7 +133,7 @@ class WorkerHost:
             self.ingests,
             streams,
             open_apart=self._open_apart,
-            run=lambda each: self._task_queue.spawn(each.run),
+            run=self._run_loop,
             leave=self._leave,
             wall_us=wall_us,
             scheduler=self._scheduler,
@@ -334,7 +334,7 @@ class WorkerHost:
         config = together(list(configs.values()))
         waits = has_functions(job.stages)
         ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits=waits)
-        self._task_queue.spawn(ingest.run)
+        self._run_loop(ingest)
         return ingest
 
     def _too_slow(self, job_id: bytes) -> None:
@@ -350,6 +350,11 @@ class WorkerHost:
         if self._closing:
             ingest.close()
         return ingest
+
+    def _run_loop(self, ingest: Ingest) -> None:
+        if self._closing:  # it was made before the stop, which could not close it
+            ingest.close()
+        self._task_queue.spawn(ingest.run)
 
     def _leave(self, name: str) -> None:
         self._isolation.gone(name)

@@ -126,6 +126,30 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
     asyncio.run(run())
 
 
+def test_an_agent_that_stops_while_a_job_is_moved_ends(tmp_path: Path) -> None:
+    """The read loop of the job was made before the stop, and begins after it."""
+
+    async def run() -> None:
+        path = tmp_path / "log"
+        path.touch()
+        host = Host(path, MemoryStorage())
+        job = manifest()
+        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
+        await until(lambda: job.job_id in host.host._jobs)
+        open_reader, stopping = host.host._open_reader, list[asyncio.Task[None]]()
+
+        def stops_meanwhile(name: str, config: StreamConfig) -> Reader:
+            stopping.append(asyncio.get_running_loop().create_task(host.host.close()))
+            return open_reader(name, config)
+
+        host.host._open_reader = stops_meanwhile
+        host.host._too_slow(job.job_id)
+        await until(lambda: stopping and stopping[0].done())
+        assert host.errors == []
+
+    asyncio.run(run())
+
+
 def test_what_the_others_have_sealed_does_not_wait_for_a_slow_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
