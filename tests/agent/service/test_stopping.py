@@ -34,7 +34,7 @@ async def test_an_orderly_stop_is_not_cut_off() -> None:
 
 
 @pytest.mark.parametrize(("state", "warnings"), [("left", 0), ("leaving", 1), ("", 1)])
-async def test_an_agent_that_cannot_leave_in_time_says_so(
+async def test_an_agent_that_cannot_leave_in_time_reports_it(
     state: str, warnings: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[tuple[str, dict[str, Any], float]] = []
