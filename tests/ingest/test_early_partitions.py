@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from elfmesh import ql
@@ -257,6 +257,23 @@ def sealing(
     return found
 
 
+def test_a_further_producer_of_a_partition_that_has_ended_makes_its_own_record_incomplete() -> None:
+    """A master that has not heard of the first producer emits rows for the interval of the second one."""
+    master, (one, other) = rig()
+    one.read(at(0.1))
+    other.read(at(0.1))
+    one.read(ended(0.5, 1), ended(2.5, 1))
+    other.read(ended(1.5, 1))
+    for message in other.take():
+        master.merge(*message)
+    assert master.early == {1: [("a", 0, 1)]}
+    assert master.close(0).completeness == 0.5, "two records, of which the first seal states one"
+    further, repeated = master.close(1), master.close(2)
+    assert (further.rows, further.completeness) == ([], 0.5)
+    assert (repeated.rows, repeated.completeness) == ([], 1.0), "the first producer has sealed it before"
+
+
+@example([[Line(0, "c")], [Line(0, "c")]], "ONE", True, 7)
 @settings(max_examples=25, deadline=None)
 @given(st.lists(LINES, min_size=2, max_size=3), st.sampled_from(["ONE", "ALL", "n"]), st.booleans(),
        st.integers(0, 2**32))  # fmt: skip

@@ -6,7 +6,8 @@ of seals, its punctuations: one row per partition and producer, so a repeated se
 alone decides in which interval a partition ends, whatever the order of arrival.
 
 Invariants: a partition is open, or ended and remembered for AFTER, or unknown. Records of a partition that is
-remembered are late. A seal of it changes nothing.
+remembered are late. A repeated seal of it changes nothing. With EARLY, the seal of a further producer makes
+the record of its interval incomplete: a master that knew no other producer may have emitted rows for it.
 
 Paper: Blazes III (sealing); the numbers of producers and of records are additions.
 """
@@ -66,7 +67,8 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     seal, keys = statement.plan.seal, statement.tables[0].keys
     assert seal is not None
     width = len(seal.keys)
-    fresh, late = _without_late(keys, width, pane.rows(SEALED), _remembered(open_.ended, pane.start_us))
+    over, rows = _remembered(open_.ended, pane.start_us), pane.rows(SEALED)
+    fresh, late = _without_late(keys, width, rows, over)
     shares: list[tuple[float, Tables]] = []
     for share, tables in open_.shares.items():
         known = partitions_of(width, tables)
@@ -79,7 +81,9 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     done: list[Tables] = []
     left: list[tuple[float, Tables]] = []
     gone = [] if (before := _remembered(open_.ended, pane.end_us)) is None else [before]
-    completeness, due_us = 1.0, NEVER_US
+    is_early = statement.job is not None and statement.job.early_us is not None
+    completeness = _without_further_producers(keys, width, rows, open_.ended, over) if is_early else 1.0
+    sealed_by, due_us = [{SEALS: open_.ended[SEALS]}] if SEALS in open_.ended else [], NEVER_US
     for share, tables in shares:
         if not tables:
             continue
@@ -90,13 +94,18 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
             completeness = min(completeness, share, float(parts.ratios(pane)[ends].min()))
             done.append(_without_seals(rows_of_partitions(keys, width, tables, ended, inside=True)))
             gone.append(_until(ended, pane.end_us + seal.after_us))
+            if is_early and SEALS in tables:
+                sealed_by.append({SEALS: tables[SEALS]})
         if not ends.all():
             going_on = parts.keys.take(np.flatnonzero(~ends))
             due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
             left.append((share, rows_of_partitions(keys, width, tables, going_on, inside=True)))
-    opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
-    rows = finish_blocks(merged([tables for tables in done if tables]))
-    return GroupStep(rows, completeness, opened, late, broken)
+    remembered: Tables = {MAIN: combine(gone)} if gone else {}
+    if remembered and sealed_by:
+        remembered |= rows_of_partitions(keys, width, merged(sealed_by), remembered[MAIN], inside=True)
+    opened = together(left, SEALED, remembered, due_us)
+    made = finish_blocks(merged([tables for tables in done if tables]))
+    return GroupStep(made, completeness, opened, late, broken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +286,27 @@ def _without_late(keys: tuple[str, ...], width: int, fresh: Tables, ended: Rows 
     late = rows_of_partitions(keys, width, fresh, ended, inside=True)
     records = int(integers(late[MAIN], RECORDS_COUNT).sum()) if MAIN in late else 0
     return rows_of_partitions(keys, width, fresh, ended, inside=False), records
+
+
+def _without_further_producers(
+    keys: tuple[str, ...], width: int, fresh: Tables, ended: Tables, over: Rows | None
+) -> float:
+    """Return the completeness of an interval, which is below 1 if others seal partitions that have ended.
+
+    It is the least share, over these partitions, of the producers that had sealed one when it ended.
+    """
+    if over is None or SEALS not in ended or SEALS not in fresh:
+        return 1.0
+    before = ended[SEALS]
+    seals = rows_of_partitions(keys, width, {SEALS: fresh[SEALS]}, over, inside=True).get(SEALS)
+    if seals is None:
+        return 1.0
+    sealed = partitions_of(width, {SEALS: before})
+    known = np.bincount(owners(keys[:width], sealed, before), minlength=sealed.count)
+    of = owners(keys[:width], sealed, seals)
+    is_further = (of >= 0) & (owners(before.layout.keys, before, seals) < 0)
+    more = np.bincount(of[is_further], minlength=sealed.count)
+    return float((known / (known + more)).min())
 
 
 def _until(partitions: Rows, until_us: int) -> Rows:
