@@ -52,6 +52,9 @@ from tests.control.paths.test_inheritance import (
 from tests.control.paths.test_site_records import (
     test_a_site_does_not_vote_on_an_interval_with_a_revision as abstains,
 )
+from tests.control.paths.test_site_records import (
+    test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
+)
 from tests.control.paths.test_sites import closes_at_once, read_near
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
@@ -118,7 +121,7 @@ QUICK = (
     "ended-partitions",
     "early-newest",
     "prefix-once",
-    "site-waits-for-all",
+    "votes-are-folded",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 
@@ -176,6 +179,7 @@ NOTICED_BY = {
     "part-requests": closes_at_once,
     "no-grant-while-joint": joint_without,
     "texts-that-may-vote": texts_that_vote,
+    "site-waits-for-all": waits_for_all,
     "site-abstains": abstains,
     "grant-ends-first": grant_ends,
     "roster-waits-for-votes": roster_waits,

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "returned-voters": "tests/control/register/test_lost_votes.py",
     "no-grant-while-joint": "tests/control/jobs/test_register_value.py",
     "texts-that-may-vote": "tests/control/master/grants/test_permission.py",
+    "site-waits-for-all": "tests/control/paths/test_site_records.py",
     "site-abstains": "tests/control/paths/test_site_records.py",
     "grant-ends-first": "tests/control/closing/test_interval_closer.py",
     "roster-waits-for-votes": "tests/control/closing/test_commit.py",
