@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ids
+from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.stream import LONG_SEAL_S
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -101,22 +103,28 @@ def test_jobs_of_one_name_are_read_apart_from_each_other(tmp_path: Path) -> None
     asyncio.run(run())
 
 
+async def moving(tmp_path: Path, meanwhile: Callable[[Host, Manifest], None]) -> Host:
+    """A host that moves a job to a read loop of its own, and what happens when that is made."""
+    path = tmp_path / "log"
+    path.touch()
+    host = Host(path, MemoryStorage())
+    job = manifest()
+    host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
+    await until(lambda: job.job_id in host.host._jobs)
+    open_reader = host.host._open_reader
+
+    def opens(name: str, config: StreamConfig) -> Reader:
+        meanwhile(host, job)
+        return open_reader(name, config)
+
+    host.host._open_reader = opens
+    host.host._too_slow(job.job_id)
+    return host
+
+
 def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Path) -> None:
     async def run() -> None:
-        path = tmp_path / "log"
-        path.touch()
-        host = Host(path, MemoryStorage())
-        job = manifest()
-        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
-        await until(lambda: job.job_id in host.host._jobs)
-        open_reader = host.host._open_reader
-
-        def fails_meanwhile(name: str, config: StreamConfig) -> Reader:
-            host.host._ended(job.job_id)  # as the block that is in flight may tell
-            return open_reader(name, config)
-
-        host.host._open_reader = fails_meanwhile
-        host.host._too_slow(job.job_id)
+        host = await moving(tmp_path, lambda host, job: host.host._ended(job.job_id))  # its block has failed
         await until(lambda: host.host._task_queue.idle)
         await asyncio.sleep(0)
         assert set(host.host.describe()) == {"log"}
@@ -130,20 +138,12 @@ def test_an_agent_that_stops_while_a_job_is_moved_ends(tmp_path: Path) -> None:
     """The read loop of the job was made before the stop, and begins after it."""
 
     async def run() -> None:
-        path = tmp_path / "log"
-        path.touch()
-        host = Host(path, MemoryStorage())
-        job = manifest()
-        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
-        await until(lambda: job.job_id in host.host._jobs)
-        open_reader, stopping = host.host._open_reader, list[asyncio.Task[None]]()
+        stopping: list[asyncio.Task[None]] = []
 
-        def stops_meanwhile(name: str, config: StreamConfig) -> Reader:
+        def stop(host: Host, job: Manifest) -> None:
             stopping.append(asyncio.get_running_loop().create_task(host.host.close()))
-            return open_reader(name, config)
 
-        host.host._open_reader = stops_meanwhile
-        host.host._too_slow(job.job_id)
+        host = await moving(tmp_path, stop)
         await until(lambda: stopping and stopping[0].done())
         assert host.errors == []
 
