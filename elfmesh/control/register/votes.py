@@ -79,7 +79,7 @@ class Votes:
         return last if last is not None or cell is None else cell.value.latest
 
     def voters_on(self, job: bytes, index: int) -> tuple[tuple[Contact, ...], tuple[Contact, ...]] | None:
-        """Return who has voted on the record of an open interval, as this agent knows, and who has not.
+        """Return the voters whose vote on an open interval this agent has, and the others.
 
         Returns None if no grant is in force at this agent.
         """

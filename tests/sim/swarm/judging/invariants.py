@@ -225,9 +225,9 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
         if (record.state == "FINAL") != (not record.missing) and not lower:
             yield f"{where}: {record.state} with missing {record.missing}"
         for founder in out.founders.get(truth.key, ()):
-            # Who is away, or does not reach the master, is expected for five minutes, and in every window
-            # that had begun before (D-14). Who comes back without its disk is another agent, and the one that
-            # it was is away from then on.
+            # D-14 expects an agent that is down, or cut off from the master, for five minutes, and in every
+            # window that had begun before. An agent that restarts without its disk is another agent; the
+            # former one is away from then on.
             away = any(
                 min(to, each.at) - since >= EVICT_S and not _had_begun(out.scenario, record, since)
                 for spans in out.unreached(truth.key, founder, record.epoch)

@@ -1,4 +1,4 @@
-"""The walks of rows that span intervals, on lines that are told by hand."""
+"""The oracle of rows that span intervals, on lines written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is expected in a record that votes close: its master may be dead, so that a site has to tell."""
+"""The members expected in a record that votes close. A site names them, because the master may be dead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AT_SITES = "appended at sites"
 
 
 def at_site(local: LocalAgent, appended: ctl.Append) -> tuple[str, ...] | None:
-    """Return who is expected in a record that an agent appends as a site; None: it is none of its epoch."""
+    """Return the members expected in a record; None unless the agent appends it as a site under a grant."""
     site, record = local.control.sites._sites.get(appended.job), appended.record
     if site is None or site._grant.epoch != record.epoch or record.index < site._grant.first:
         return None
