@@ -24,11 +24,11 @@ from benchmarks.fleet import START_US, ProbedFleet, canonical, replayed
 from benchmarks.harness import Figure, percentile
 from benchmarks.job_shapes import Shape, shapes
 from elfmesh.api.client.client import Client, connect
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse
+from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS
 
 AGENTS = 8

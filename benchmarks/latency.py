@@ -23,8 +23,8 @@ from pathlib import Path
 from benchmarks.harness import ROOT, Figure, percentile
 from elfmesh.api.client.client import connect
 from elfmesh.cli.demo.fleet import Fleet, ShopLogs
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.local.embedded import answers
+from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS
 
 AGENTS = 8

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.errors import ElfError, ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.wire import UNREADABLE
 
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE = 200, 400, 404, 409, 410

@@ -29,7 +29,7 @@ from elfmesh.control.jobs.early_rows import withdrawn_rows
 from elfmesh.control.jobs.kept_partials import packed_partials
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import NOT_COUNTED, ipc_to_table, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED
 from elfmesh.control.jobs.row_pages import RowLimits, packed
 from elfmesh.control.jobs.tentative_accuracy import compared
 from elfmesh.control.protocol.events import EarlyMerged, Finalise, Finalised, MergeEarly
@@ -43,6 +43,7 @@ from elfmesh.ql.engine import group_steps
 from elfmesh.ql.engine.finalise_parts import Reduced
 from elfmesh.ql.engine.open_groups import ClosedPane, read_open, write_open
 from elfmesh.ql.engine.partials import partial_table
+from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 
 log = logging.getLogger("elf.agent")
 QUERIES_MAX = 256

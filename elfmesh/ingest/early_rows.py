@@ -26,7 +26,6 @@ from elfmesh import ql
 from elfmesh.cbt import decode_partial
 from elfmesh.cbt.rows import Rows, combine, combine_numbered, from_table, within_groups
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.records import table_to_ipc
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
 from elfmesh.errors import ElfError
 from elfmesh.ingest.early_partitions import SealedPartitions
@@ -34,6 +33,7 @@ from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import early_having
 from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.safeguards import safeguard
 
 GROUPS_MAX = 1_000_000

@@ -24,7 +24,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, encode_json, to_json
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, to_json
 from elfmesh.errors import DataError, ElfError
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.interval_result import IntervalResult
@@ -38,6 +38,7 @@ from elfmesh.local.text_input import read_text
 from elfmesh.ql import Statement, parse_many
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.statement import job_read
+from elfmesh.ql.values.row_json import encode_json
 
 _CASE = re.compile(r"^[ \t]*--@test\b(.*)$", re.MULTILINE)
 _KEY = re.compile(r"input|expect|format|(?:input|lookup)\.[A-Za-z_][A-Za-z0-9_.-]*")

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.spark_types import type_name
 from elfmesh.errors import DataError, RuntimeFailure, StorageError
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.whole import whole_file
 
 GROUP_ROWS = 100_000

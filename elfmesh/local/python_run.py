@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeAlias
 import pyarrow as pa
 
 from elfmesh.api.client.result_interval import ResultInterval, html_of
-from elfmesh.control.jobs.records import encode_json, to_json
+from elfmesh.control.jobs.records import to_json
 from elfmesh.errors import UsageError
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.ingest.lookups import LookupTables
@@ -29,6 +29,7 @@ from elfmesh.local.table_rows import is_table, table_of
 from elfmesh.local.time_range import TimeRange
 from elfmesh.ql import Statement, job_read, parse
 from elfmesh.ql.expressions.python_function import FunctionSource
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.units import parse_size, parse_time, unix_us
 
 METADATA = b"elf"

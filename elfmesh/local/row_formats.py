@@ -11,7 +11,7 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TextIO
 
-from elfmesh.control.jobs.records import encode_json
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.text import CSV_END, printable
 
 

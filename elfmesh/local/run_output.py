@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
+from elfmesh.control.jobs.records import ResultRecord, to_json
 from elfmesh.control.jobs.spark_types import UTC
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.local.row_formats import row_format, value_text
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.nodes import WindowBound
 from elfmesh.ql.plan.statement import WITHIN
+from elfmesh.ql.values.row_json import encode_json, iso_us, rows_to_json
 from elfmesh.text import printable
 
 if TYPE_CHECKING:

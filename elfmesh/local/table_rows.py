@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import UsageError
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.ql import Query, Statement, expand
 from elfmesh.ql.functions.compiler import read_column
+from elfmesh.ql.values.row_json import encode_json, rows_to_json
 
 IMPLICIT = ("_raw", "_source", "_host")
 BLOCK_ROWS = 65_536

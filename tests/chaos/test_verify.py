@@ -14,8 +14,9 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import NOT_COUNTED, Partly, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, Partly, ResultRecord
 from elfmesh.control.protocol.events import DeadLetter
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage.deadletters import DeadLetters
 from elfmesh.storage.results.log import ResultsLog
 from elfmesh.storage.storage import MemoryStorage

@@ -35,8 +35,9 @@ from typing import Any
 from elfmesh import ids
 from elfmesh.agent.data_directory import dead_letter_rows
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ipc_to_table, to_json
+from elfmesh.control.jobs.records import to_json
 from elfmesh.control.protocol.events import ReadLog
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.chaos.logs import read_raw
 from tests.linearizable import NEVER, Asked, explain

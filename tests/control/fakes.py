@@ -16,9 +16,10 @@ from aiohttp import web
 
 from elfmesh.api.app import make_app
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, counts_dict
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import Unreachable
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.patience import PATIENCE_S
 
 SECOND = 1_000_000
@@ -115,7 +116,7 @@ class FakeBackend:
     def _schema(self) -> Reply:
         if not self.records:
             return Reply(0, 409, {"error": "this job has no result yet", "code": 1})
-        from elfmesh.control.jobs.records import ipc_schema
+        from elfmesh.ql.values.plain_ipc import ipc_schema
 
         schemas = [ipc_schema(rows) for _, rows in self.records]
         merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import (
     MAGIC,
     PageTable,
@@ -21,6 +21,8 @@ from elfmesh.control.jobs.row_pages import (
     table_of,
 )
 from elfmesh.control.protocol import events as ctl
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.control.member.support import Agent
 
 

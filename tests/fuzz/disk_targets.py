@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from elfmesh.control.jobs.pages import encode_frame
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage import framelog, frames, framescan
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Forgotten, Released, Sealed, SealedInterval

@@ -15,12 +15,13 @@ import pyarrow as pa
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.messages_register import Accept, CumulativeVote
 from elfmesh.control.register.voted_chain import RECORDS_MAX, VotedChain
 from elfmesh.control.register.votes import Records
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.control.register.support import JOB, ME, A, B
 from tests.control.register.test_votes import GRANT, GRANTED, Voter
 from tests.fuzz.engine import DEAR, Harness

@@ -16,9 +16,9 @@ import pytest
 import zstandard
 
 from elfmesh.cbt.codec.blocks import unfold
-from elfmesh.control.jobs.records import ipc_to_table, table_to_ipc
 from elfmesh.errors import ProtocolError
 from elfmesh.ingest.sources.compressed import decoded
+from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 from tests.agent.sinks.rig import HOSTILE
 
 UNFOLDED = 128 << 20

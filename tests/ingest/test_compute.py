@@ -23,12 +23,12 @@ from elfmesh.cbt import (
 )
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import ProtocolError
 from elfmesh.ingest.compute import KnownPartials, PartialCompute
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 
 QUERY = ql.Query(
     ql.parse(

@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from elfmesh import ql
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import EarlyMerged, Finalise, MergeEarly
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.worker.early_partitions import SealedWindows
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from tests.ql.sealing import WIDTH, Ended, Line, batch_of, oracle, partials
 from tests.ql.sessions import JOB, ROOT, manifest
 

@@ -8,12 +8,12 @@ from elfmesh.cbt.laws import LAWS, sketches
 from elfmesh.cbt.laws.hll import COUPONS_MAX
 from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.worker.early import EarlyWindows
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 
 JOB = "CREATE JOB a.b EARLY '1 s' AS SELECT {} FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k{}"
 COUNTED = JOB.format("k, count(*) AS n", " HAVING count(*) >= 4")

@@ -14,10 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.jobs.records import ResultRecord, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ElfError
 from elfmesh.local.embedded import answers
 from elfmesh.ql import parse
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.properties.rows import BASE, SCHEMAS, TEXTS, Column, shown, value
 from tests.properties.statements import Maker
 from tests.properties.windows import job, windowed

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.cbt import Panes, encode_parts
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from tests.ql.sessions import JOB, ROOT, Record, manifest, merged, partials, query_of
 
 Counted = tuple[int, str | None, list[Record]]

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, encode_parts
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.ql.engine.open_groups import NEVER_US
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from tests.ql.sessions import JOB, ROOT, manifest, merged
 
 WIDTH = 1_000_000

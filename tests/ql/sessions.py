@@ -15,9 +15,9 @@ from elfmesh.cbt import Panes, encode_parts, merge_partials
 from elfmesh.cbt.partial.contents import RowsContent
 from elfmesh.cbt.rows import from_table
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.ingest.compute import PartialCompute
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 
 SECOND = 1_000_000
 Record = tuple[int, str | None, int | None]

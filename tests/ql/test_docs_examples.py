@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse_many
 from elfmesh.ql.expressions.aggregates import AGGREGATES
 from elfmesh.ql.expressions.registry import FUNCTIONS
+from elfmesh.ql.values.row_json import rows_to_json
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "elf-ql.md"
 EXAMPLE = re.compile(r"^```sql\n(.*?)^```\n(?:```json\n(.*?)^```\n)?", re.M | re.S)

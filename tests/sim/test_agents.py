@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from elfmesh.control.jobs.records import ResultRecord, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.replies_agents import AgentDetails, AgentRow
 from elfmesh.ingest.host import InlineExecutor, Lane
 from elfmesh.local.embedded import answers
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.exhaustive import few
 from tests.sim.world import agents, vloop
 from tests.sim.world.agents import SimAgent, SimFleet, line, until, wall_us

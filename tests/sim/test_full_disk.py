@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Append, ReadLog
 from elfmesh.errors import DiskFull, StorageError
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released, Sealed, SealedInterval
 from elfmesh.storage.results.logs import ResultsLogs

@@ -19,9 +19,6 @@ from tests.control.closing.test_commit import (
 from tests.control.closing.test_interval_closer import (
     test_an_incomplete_interval_ends_the_grant_before_it_is_decided as grant_ends,
 )
-from tests.control.jobs.test_register_value import (
-    test_a_change_ends_a_grant_and_a_joint_value_gets_none as joint_without,
-)
 from tests.control.master import test_term_state as term_state
 from tests.control.master.grants.test_permission import (
     test_only_texts_whose_records_follow_from_the_contributions_are_voted_on as texts_that_vote,
@@ -56,6 +53,9 @@ from tests.control.paths.test_site_records import (
     test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
 )
 from tests.control.paths.test_sites import closes_at_once, read_near
+from tests.control.register.test_changes import (
+    test_a_change_ends_a_grant_and_a_joint_value_gets_none as joint_without,
+)
 from tests.control.register.test_first_acceptors import (
     test_a_vote_that_a_job_is_over_does_not_end_the_one_that_is_begun_again as begun_again,
 )

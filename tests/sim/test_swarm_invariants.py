@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.jobs.records import BUCKETS, FIRST, Partly, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import BUCKETS, FIRST, Partly, ResultRecord
 from elfmesh.control.protocol.events import Reply
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging import registers

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from elfmesh.agent.runtime.engine import LateCompute
-from elfmesh.control.jobs.records import counts_dict, ipc_to_table, iso_us, rows_to_json
+from elfmesh.control.jobs.records import counts_dict
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import DataError, ElfError
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import iso_us, rows_to_json
 from elfmesh.storage.deadletters import StoredDeadLetter, read_dead_letter, window_us
 from elfmesh.wire import UNREADABLE
 

@@ -27,10 +27,12 @@ from elfmesh.api.web.whole_rows import Asker, RowsLost, whole
 from elfmesh.control.answers import OK
 from elfmesh.control.jobs.alerts import FIRING, AlertState, AlertVerdict, JobAlert, Labels, alerts_of
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, iso_us
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import ResultPage, read_reply
 from elfmesh.errors import QueryError
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json, iso_us
 from elfmesh.storage.storage import DiskStorage
 
 PATH = "/api/v2/alerts"

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from elfmesh.api.line_parts import OPEN_STATES
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, to_json
+from elfmesh.control.jobs.records import ResultRecord, to_json
 from elfmesh.errors import RemoteError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

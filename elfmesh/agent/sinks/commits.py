@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from elfmesh.agent.sinks.base import LostIntervals, Position, SinkItem, Unavailable, past
-from elfmesh.control.jobs.records import encode_json, iso_us
+from elfmesh.ql.values.row_json import encode_json, iso_us
 from elfmesh.storage.results.segment import sync_directory, write_all
 
 DIRECTORY = "_commits"

@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 
 from elfmesh.agent.sinks.base import Unavailable
 from elfmesh.agent.sinks.commits import DIRECTORY, Commits, make_directory
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import RuntimeFailure
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import sync_directory
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from elfmesh.agent.sinks.base import LogName, SinkItem
-from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.jobs.records import to_json
 from elfmesh.errors import DiskFull, ProtocolError
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.storage import DiskStorage
 from elfmesh.sums import json_with_blank_sum
 

@@ -33,8 +33,8 @@ from elfmesh.agent.sinks.base import (
     past,
 )
 from elfmesh.agent.sinks.config import KafkaSink
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.ingest.worker_thread import WorkerThread
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")

@@ -32,9 +32,11 @@ from elfmesh.agent.sinks.base import (
 )
 from elfmesh.agent.sinks.commits import Commits, make_directory
 from elfmesh.agent.sinks.config import ParquetSink
-from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, to_json
+from elfmesh.control.jobs.records import ResultRecord, to_json
 from elfmesh.errors import StorageError
 from elfmesh.ingest.worker_thread import WorkerThread
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.results.segment import sync_directory
 from elfmesh.storage.whole import whole_file

@@ -35,8 +35,10 @@ from elfmesh.agent.sinks.base import (
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres_connection import SILENT, PostgresConnection, connect
 from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
-from elfmesh.control.jobs.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.jobs.records import to_json
 from elfmesh.ingest.worker_thread import WorkerThread
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.failpoints import reach
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import encode_json, iso_us, rows_to_json
+from elfmesh.ql.values.row_json import encode_json, iso_us, rows_to_json
 
 KEY = ("incarnation", "row_number")
 """Columns of the key that are not columns of the interval."""

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.sinks.base import LogName, LostIntervals, Position, SinkItem
 from elfmesh.agent.sinks.config import PrometheusSink
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,7 +29,7 @@ from elfmesh.agent.sinks.base import (
 )
 from elfmesh.agent.sinks.config import WebhookSink
 from elfmesh.agent.sinks.http_post import HttpPost, StoredPositions
-from elfmesh.control.jobs.records import encode_json
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.storage import DiskStorage
 

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from elfmesh.api.client.live import arrow_tables
 from elfmesh.control.jobs.alerts import OK, AlertState, AlertVerdict, JobAlert, alerts_of, unevaluated_since
-from elfmesh.control.jobs.records import ResultRecord, iso_us
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.spark_types import HEAD
+from elfmesh.ql.values.row_json import iso_us
 from elfmesh.units import unix_us
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 from elfmesh import ql
 from elfmesh.api.line_parts import whole
-from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict, rows_to_json
+from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict
 from elfmesh.errors import DataError, ElfError, QueryError
+from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS, format_duration
 
 POLL_S = 1.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import UsageError
+from elfmesh.ql.values.row_json import encode_json
 
 BODY_S = 30.0
 """Time limit for the body of a request to arrive."""

@@ -21,18 +21,14 @@ from elfmesh.api.web.responses import json_response
 from elfmesh.api.web.whole_rows import Asker, RowsLost, partials, parts
 from elfmesh.control.answers import CONFLICT, GONE, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
 from elfmesh.control.jobs.pages import decode_page, names_pages
-from elfmesh.control.jobs.records import (
-    ResultRecord,
-    encode_json,
-    ipc_schema,
-    ipc_to_table,
-    to_json,
-)
+from elfmesh.control.jobs.records import ResultRecord, to_json
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import ResultPage, ResultSchema, read_reply
 from elfmesh.errors import DataError, ElfError, Unreachable
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import ipc_schema, ipc_to_table
+from elfmesh.ql.values.row_json import encode_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

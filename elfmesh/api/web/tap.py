@@ -20,8 +20,8 @@ from aiohttp import web
 from elfmesh.api.web.results import NDJSON
 from elfmesh.control.answers import error_of
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import ElfError, UsageError
+from elfmesh.ql.values.row_json import encode_json
 
 _Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
 LIMIT_MAX, RATE_MAX, SECONDS_MAX = 100_000, 200, 3600

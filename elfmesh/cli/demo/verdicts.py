@@ -104,9 +104,9 @@ def _job_rows(jobs: Sequence[DemoJob]) -> JobRows:
 
 def answers_of(text: str, paths: Sequence[Path], published: JobRows) -> dict[int, Rows]:
     """Compute the rows of a job's intervals in this process, by interval index."""
-    from elfmesh.control.jobs.records import encode_json, rows_to_json
     from elfmesh.local.embedded import LogRun
     from elfmesh.ql import parse
+    from elfmesh.ql.values.row_json import encode_json, rows_to_json
 
     answers = LogRun(parse(text), [str(path) for path in paths], format="json", jobs=published).answers()
     return {

@@ -10,11 +10,11 @@ import msgspec
 from elfmesh.agent.archive.host import open_archive
 from elfmesh.agent.settings import config as configuration
 from elfmesh.agent.settings.config import AgentConfig
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import RuntimeFailure, UsageError
 from elfmesh.ingest.archive_settings import ArchiveConfig
 from elfmesh.ingest.stream_formats import format_of
 from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ql.values.row_json import encode_json
 
 
 @click.command("archive")

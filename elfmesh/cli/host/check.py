@@ -21,7 +21,7 @@ def check_command(ctx: click.Context, data_dir: Path, output: str) -> None:
     about it when it starts. The exit code is 1 if there is damage.
     """
     from elfmesh.agent.data_directory.examine import examine
-    from elfmesh.control.jobs.records import encode_json
+    from elfmesh.ql.values.row_json import encode_json
 
     found = examine(data_dir)
     for each in found:

@@ -10,8 +10,8 @@ import click
 
 from elfmesh.agent.sinks.base import Unavailable
 from elfmesh.agent.sinks.compact import compact
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.ql.values.row_json import encode_json
 
 
 @click.command("compact")

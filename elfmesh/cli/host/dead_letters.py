@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from elfmesh.agent.data_directory.dead_letter_rows import letters
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import DataError
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.deadletters import SUFFIX
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh.agent.runtime.log_lines import MASK, masked
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.errors import RuntimeFailure
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.whole import whole_file
 from elfmesh.version import VERSION
 

@@ -18,9 +18,9 @@ from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.cli.jobs.stream_query import ask_streams, range_clause, times_clause
 from elfmesh.cli.local.log_options import times_of
-from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.local.text_input import read_text
+from elfmesh.ql.values.row_json import encode_json, rows_to_json
 from elfmesh.units import EPOCH, parse_duration_us, parse_time
 
 if TYPE_CHECKING:

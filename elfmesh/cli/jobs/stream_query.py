@@ -11,9 +11,9 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import api_option, print_rows, print_table, say
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
-from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.row_json import encode_json, iso_us
 from elfmesh.text import printable, suggest
 from elfmesh.units import format_duration
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.cli.common import print_json, print_rows, text_of
-from elfmesh.control.jobs.records import iso_us
+from elfmesh.ql.values.row_json import iso_us
 
 if TYPE_CHECKING:
     from elfmesh.local.log_profile import LogProfile

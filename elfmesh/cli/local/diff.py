@@ -106,9 +106,9 @@ def _history(
     master: str | None,
 ) -> dict[int, list[dict[str, Any]]]:
     from elfmesh.cli.local.spark import answered
-    from elfmesh.control.jobs.records import encode_json, rows_to_json
     from elfmesh.ql import parse as parse_query
     from elfmesh.ql.plan.statement import job_read
+    from elfmesh.ql.values.row_json import encode_json, rows_to_json
     from elfmesh.spark_bridge.history.inputs import given_inputs
 
     jobs = {found for name in parse_query(text, source=job).streams if (found := job_read(name))}

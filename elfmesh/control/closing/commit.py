@@ -24,9 +24,10 @@ from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, Close, RegisterCell, read_tail
+from elfmesh.control.jobs.register_value import RegisterCell, read_tail
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
+from elfmesh.control.register.changes import ChangeRefused, Close
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.safeguards import safeguard
 

@@ -21,17 +21,10 @@ from msgspec.structs import replace
 
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    Create,
-    RegisterCell,
-    RegisterValue,
-    TakeOver,
-    plan_digest,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, plan_digest
 from elfmesh.control.jobs.terms import Numbering, RosterEntry, Terms
 from elfmesh.control.protocol.replies import Voter
+from elfmesh.control.register.changes import Change, ChangeRefused, Create, TakeOver
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer

@@ -26,15 +26,7 @@ from elfmesh.control.election.takeover import Takeovers
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import (
-    ChangeRefused,
-    Create,
-    Look,
-    RegisterCell,
-    RegisterValue,
-    generation,
-    next_generation,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, generation, next_generation
 from elfmesh.control.jobs.terms import Numbering, Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
@@ -42,6 +34,7 @@ from elfmesh.control.member.roots import Roots
 from elfmesh.control.protocol.events import LogInfo, Persist
 from elfmesh.control.protocol.messages import Fenced
 from elfmesh.control.protocol.messages_succession import Replica
+from elfmesh.control.register.changes import ChangeRefused, Create, Look
 from elfmesh.control.register.first_acceptors import FirstAcceptors, Survey
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.registers import ACCEPTORS, Registers

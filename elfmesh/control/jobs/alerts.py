@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from elfmesh import ql
-from elfmesh.control.jobs.records import ResultRecord, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import QueryError
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.row_json import rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.jobs.records import encode_json, ipc_to_table, rows_to_json
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json, rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

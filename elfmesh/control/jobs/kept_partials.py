@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
-from elfmesh.control.jobs.records import table_to_ipc
 from elfmesh.errors import DataError
-from elfmesh.ql.values.plain_ipc import unfold
+from elfmesh.ql.values.plain_ipc import table_to_ipc, unfold
 
 if TYPE_CHECKING:
     import pyarrow as pa

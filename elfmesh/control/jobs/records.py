@@ -1,7 +1,7 @@
-"""The record of an interval, and its encodings: the JSON of the command line, and Arrow IPC bytes.
+"""The record of an interval, and the JSON object of it that the commands print.
 
-Owns the count buckets, the record of an interval and the two encodings of its rows. `elf run`, the results
-log, the API and the Spark bridge use it.
+Owns the count buckets and the record. `elf run`, the results log, the API and the Spark bridge use it. The
+formats of its rows are in `ql.values`: JSON (row_json.py) and Arrow IPC streams (plain_ipc.py).
 
 Invariants: a record in the results log is terminal (D-17). Its `index` is the number of the interval
 (`floor(start_us / slide_us)`). `counts` contains every bucket of `BUCKETS` (D-1).
@@ -9,24 +9,15 @@ Invariants: a record in the results log is terminal (D-17). Its `index` is the n
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from elfmesh.errors import ProtocolError
-from elfmesh.lazy import lazy_module
-from elfmesh.ql.values.plain_ipc import check_plain
+from elfmesh.ql.values.row_json import iso_us, rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazy_module("pyarrow")
-
 
 BUCKETS = (
     "contributed", "filtered", "parse_error", "late_dropped", "expired", "source_gap", "shed",
@@ -71,9 +62,6 @@ LOST = "lost"
 
 PAO = "pao"
 """The view of a result that contains its partial aggregates."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 class Partly(msgspec.Struct, frozen=True, array_like=True):
@@ -219,21 +207,6 @@ def with_broken(counts: Mapping[str, int], broken: int) -> dict[str, int]:
     return {**counts, **({ASSUMPTION_BROKEN: counts.get(ASSUMPTION_BROKEN, 0) + broken} if broken else {})}
 
 
-def iso_us(us: int | None) -> str | None:
-    """Return a time in ISO format, "2015-05-17T10:05:00Z", with a fraction only if it is not zero."""
-    if us is None:
-        return None
-    try:
-        moment = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:  # a year outside 1..9999 has no ISO format
-        return str(us)
-    fraction = us % 1_000_000
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S") if moment.year > 999 else moment.isoformat()[:19]
-    if fraction == 0:
-        return text + "Z"
-    return f"{text}.{fraction // 1000:03}Z" if fraction % 1000 == 0 else f"{text}.{fraction:06}Z"
-
-
 def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1)) -> dict[str, Any]:
     """Return the JSON object of one interval that the commands print; `encode_json` makes it a line.
 
@@ -277,124 +250,3 @@ def _partly(record: ResultRecord) -> dict[str, Any]:
         for each in record.partly
     ]
     return {"partly": found}
-
-
-def encode_json(value: object) -> bytes:
-    """Return the JSON text of plain values; decimals are written as numbers, without loss."""
-    return _JSON.encode(value)
-
-
-def rows_to_json(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as plain values for `encode_json`.
-
-    Integers and decimals keep their types, times are ISO text, null is None. NaN and the infinities, which
-    JSON lacks, are the strings that Spark's to_json writes.
-
-    Cost: one Python object per value, which suits results and not records of logs.
-    """
-    names = table.column_names
-    columns = [_column_values(column) for column in table.columns]
-    if not columns:
-        return [{} for _ in range(table.num_rows)]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _column_values(column: pa.ChunkedArray) -> list[Any]:
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        micros = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
-        return [iso_us(value) for value in micros.to_pylist()]
-    values: list[Any] = column.to_pylist()
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        return values
-    if holds_map(kind):
-        values = [_keyed(value, kind) for value in values]
-    return [_plain(value) for value in values]
-
-
-def holds_map(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return True
-    return pa.types.is_nested(kind) and any(holds_map(kind.field(at).type) for at in range(kind.num_fields))
-
-
-def _keyed(value: Any, kind: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return {str(_plain(key)): _keyed(item, kind.item_type) for key, item in value}
-    if pa.types.is_struct(kind):
-        return {field.name: _keyed(value[field.name], field.type) for field in kind}
-    return [_keyed(each, kind.value_type) for each in value] if pa.types.is_nested(kind) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return iso_us((moment - _EPOCH) // timedelta(microseconds=1))
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value // timedelta(microseconds=1)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def table_to_ipc(table: pa.Table) -> bytes:
-    """Return the rows of a result as one Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_write_options()) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-@cache
-def _write_options() -> pa.ipc.IpcWriteOptions:
-    return pa.ipc.IpcWriteOptions()
-
-
-def ipc_to_table(data: bytes) -> pa.Table:
-    """Return the rows of one Arrow IPC stream; b"" is a table without columns.
-
-    Raises:
-        ProtocolError: the data is no Arrow IPC stream, has inconsistent buffers, or is compressed
-            (`plain_ipc`).
-    """
-    if not data:
-        return pa.table({})
-    try:
-        check_plain(data)
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ProtocolError(f"malformed Arrow stream: {error}") from None
-    return table
-
-
-def ipc_schema(data: bytes) -> pa.Schema:
-    """Return the schema of an Arrow IPC stream. Cost: its first message.
-
-    Raises:
-        ProtocolError: the data is no Arrow IPC stream.
-    """
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            return reader.schema
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ProtocolError(f"malformed Arrow stream: {error}") from None

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from elfmesh.control.jobs.kept_partials import partials_of
-from elfmesh.control.jobs.records import ipc_schema, table_to_ipc
 from elfmesh.errors import DataError, ProtocolError, ResultTooLarge
 from elfmesh.lazy import lazy_module
 from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
+from elfmesh.ql.values.plain_ipc import ipc_schema, table_to_ipc
 from elfmesh.wire import UNREADABLE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.jobs.records import encode_json, rows_to_json
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.row_json import encode_json, rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

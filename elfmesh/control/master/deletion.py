@@ -13,11 +13,12 @@ from typing import Protocol
 
 from elfmesh import ids
 from elfmesh.control.jobs.plan import JobPlan
-from elfmesh.control.jobs.register_value import ChangeRefused, Delete, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.master.successors import Replicator
 from elfmesh.control.protocol.events import DropLog, Persist
 from elfmesh.control.protocol.messages import Stop, Withdraw
+from elfmesh.control.register.changes import ChangeRefused, Delete
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.srt.events import PublishDone
 

@@ -27,12 +27,13 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.registers import Registers
 from elfmesh.control.replicas.log_copy import LogCopy

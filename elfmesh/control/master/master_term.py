@@ -26,7 +26,7 @@ from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.upstream_intervals import UpstreamIntervals
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.activation import Activation
@@ -50,6 +50,7 @@ from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.paths.inheritance import Inheritance
 from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.events import EarlyMerged, Finalised
+from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.replicas.standby_plans import StandbyPlans

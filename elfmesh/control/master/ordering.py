@@ -24,12 +24,13 @@ from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.interval_source import OpenIntervals
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, ResultRecord, counts_dict
 from elfmesh.control.protocol.messages_order import Name, Ordered, OrderPosts, Post, decode_posts
 from elfmesh.errors import ProtocolError
 from elfmesh.lazy import lazy_module
 from elfmesh.machine import Contact, Count, Id
 from elfmesh.ql.plan.delivery import COLUMNS
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
 

@@ -13,12 +13,13 @@ from typing import Protocol
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import CurrentTerms, Terms
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.wanted_version import WantedVersion
+from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.shipping_costs import ShippingCosts

@@ -18,7 +18,6 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
-from elfmesh.control.jobs.register_value import ChangeRefused
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.bounded import BoundedJob
 from elfmesh.control.master.grants import Grants
@@ -30,6 +29,7 @@ from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import Verifier
 from elfmesh.control.protocol.messages_register import Chosen
+from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy

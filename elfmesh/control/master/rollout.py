@@ -37,7 +37,7 @@ from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import UNUSABLE, ResultRecord
-from elfmesh.control.jobs.register_value import Advance, ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.signing import is_tombstone
 from elfmesh.control.jobs.stages import STAGES_MAX, followed, stage_at, trimmed
 from elfmesh.control.jobs.terms import Rollout, RosterEntry, Stage, Terms
@@ -49,6 +49,7 @@ from elfmesh.control.master.wanted_version import WantedVersion, going_back
 from elfmesh.control.paths.layout import label_error
 from elfmesh.control.protocol.messages import Ask, Submit, unpack
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
+from elfmesh.control.register.changes import Advance, ChangeRefused
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.reports import plan_of
 from elfmesh.errors import ProtocolError, Unreachable

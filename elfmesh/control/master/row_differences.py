@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.control.jobs.records import rows_to_json
+from elfmesh.ql.values.row_json import rows_to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

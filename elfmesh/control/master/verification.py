@@ -18,7 +18,7 @@ from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import COUNTS_MAX, ResultRecord, add_counts, counts_dict, ipc_to_table
+from elfmesh.control.jobs.records import COUNTS_MAX, ResultRecord, add_counts, counts_dict
 from elfmesh.control.jobs.roster import RosterBook, called
 from elfmesh.control.jobs.row_pages import joined, table_of
 from elfmesh.control.jobs.stages import stage_at
@@ -32,6 +32,7 @@ from elfmesh.control.replicas.page_reads import read_rows
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.errors import ProtocolError
 from elfmesh.interval_map import numbers
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.srt.coverage import bits_of
 
 if TYPE_CHECKING:

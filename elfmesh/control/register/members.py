@@ -30,7 +30,8 @@ from typing import Protocol
 from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import best_addition, best_exchange
-from elfmesh.control.jobs.register_value import ChangeRefused, Exchange, RegisterCell, RegisterValue, Settle
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
+from elfmesh.control.register.changes import ChangeRefused, Exchange, Settle
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone

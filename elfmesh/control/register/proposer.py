@@ -21,16 +21,11 @@ from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot, Promise, Round
 from elfmesh.control.context import Context, Timer
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    Create,
-    RegisterCell,
-    RegisterValue,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.changes import Change, ChangeRefused, Create
 from elfmesh.control.register.folding import found_with_votes, read_promised
 from elfmesh.control.register.grant import may_follow_at_once
 from elfmesh.control.register.lost_votes import begins_membership

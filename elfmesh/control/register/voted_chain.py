@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import msgspec
 
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.records import ResultRecord, encode_json, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import encode_json, rows_to_json
 
 RECORDS_MAX = 16
 """Maximum number of records of a chain; the acceptor then waits until the master folds them."""

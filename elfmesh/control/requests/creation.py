@@ -31,11 +31,12 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.manifest import Manifest, updated
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import Create, Look, RegisterValue
+from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Submit
 from elfmesh.control.protocol.replies_changes import Applied
+from elfmesh.control.register.changes import Create, Look
 from elfmesh.control.register.outcome import Lost
 from elfmesh.control.requests.precondition import LOOK, Seen, answer_seen, outdated, read_seen
 from elfmesh.control.requests.version_handler import DRY_RUN

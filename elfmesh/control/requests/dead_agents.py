@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow
 from elfmesh.machine import Contact
+from elfmesh.ql.values.row_json import iso_us
 
 KIND = "dead"
 """Of what is kept on disk."""

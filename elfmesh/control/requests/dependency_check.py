@@ -27,11 +27,11 @@ from elfmesh.control.answers import (
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import check_result_columns, has_no_members, read_plan
-from elfmesh.control.jobs.records import encode_json, iso_us
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.candidate_placements import ask_named
 from elfmesh.errors import ElfError, QueryError
+from elfmesh.ql.values.row_json import encode_json, iso_us
 
 TRIES = 4
 ANSWER_S = 1.5

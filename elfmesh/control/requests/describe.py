@@ -15,7 +15,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain_text
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan
-from elfmesh.control.jobs.records import FIRST, ResultRecord, iso_us
+from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import StreamInfo
@@ -26,6 +26,7 @@ from elfmesh.control.requests.dead_agents import ALIVE
 from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.control.requests.precondition import seen_of
 from elfmesh.interval_map import END
+from elfmesh.ql.values.row_json import iso_us
 from elfmesh.units import format_duration
 
 MISSING_SHOWN = 8

@@ -28,7 +28,6 @@ from elfmesh.control.answers import (
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan, reads_jobs
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
@@ -57,6 +56,7 @@ from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import ProbeDone
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.srt.events import PublishDone
 
 QUESTION_S = 2.0

@@ -21,7 +21,6 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.result_service import ResultService
 from elfmesh.control.protocol.messages import Ask, Submit
@@ -32,6 +31,7 @@ from elfmesh.control.requests.recovery import VERB, Recoveries
 from elfmesh.control.requests.voting import without_majority
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
 from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.ql.values.row_json import encode_json
 
 COPY = "copy"
 """Field of a request: the agent answers from its own copy, whichever agent leads."""

@@ -29,11 +29,11 @@ from elfmesh import ids
 from elfmesh.control.answers import OK, UNAVAILABLE, error_body, read_answer, respond
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.requests.precondition import read_seen
 from elfmesh.errors import ElfError
+from elfmesh.ql.values.row_json import encode_json
 
 VERB = "seat"
 ANSWER_S = 1.5

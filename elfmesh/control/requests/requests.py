@@ -37,7 +37,6 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import CREATOR, split_name
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.master.result_service import WAIT_S_MAX
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Left, Reply
@@ -57,6 +56,7 @@ from elfmesh.control.requests.submission import read_submission
 from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
 from elfmesh.control.requests.voting import health
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.row_json import encode_json
 
 WAITS = "waits"
 """Verb of masters of wire version 1, which ask whether the client still waits before they change a job."""

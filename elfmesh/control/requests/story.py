@@ -16,7 +16,6 @@ from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, Body, error_body
 from elfmesh.control.causes import AGENT_BYTES, Step
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.replies import (
     AgentName,
@@ -29,6 +28,7 @@ from elfmesh.control.protocol.replies import (
     StoryStep,
 )
 from elfmesh.control.requests.describe import shown_interval
+from elfmesh.ql.values.row_json import iso_us
 from elfmesh.srt.coverage import bits_of
 
 Answer = tuple[int, Body]

@@ -13,13 +13,14 @@ from msgspec import UNSET, UnsetType
 from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
-from elfmesh.control.jobs.records import ResultRecord, iso_us
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.roster import called
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.replies import DelayingAgent, SiteVotes, Span, Why
 from elfmesh.control.requests.describe import head_of, shown_interval, voters_without_votes
 from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.interval_map import bits, numbers
+from elfmesh.ql.values.row_json import iso_us
 from elfmesh.units import format_duration
 
 SHOWN_MAX = 256

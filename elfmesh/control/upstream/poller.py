@@ -20,12 +20,12 @@ from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import check_result_columns
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, Read
 from elfmesh.control.upstream.candidate_placements import ask_named
 from elfmesh.control.upstream.whole_records import Records, WholeRecords
 from elfmesh.errors import ElfError
+from elfmesh.ql.values.row_json import encode_json
 
 WAIT_S = 2.0
 """Time for which a master without new results holds a request; it bounds the delay after a master's death."""

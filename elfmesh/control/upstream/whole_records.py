@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from elfmesh.control.answers import GONE, OK, read_answer
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import ResultRecord, encode_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import RowPage, joined, table_of
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.candidate_placements import ask_named
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.row_json import encode_json
 
 PAGE_S = 15.0
 Records = Sequence[tuple[ResultRecord, bytes]]

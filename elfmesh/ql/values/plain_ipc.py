@@ -1,12 +1,14 @@
-"""Check that an Arrow stream from a peer does not expand to more memory than its bytes.
+"""The rows of a result as an Arrow IPC stream, and the check of streams that a peer has sent.
 
-The check refuses compressed buffers, types whose values need fewer bytes than in the table (dictionaries,
-runs, unions, views), and more rows than there are bits. Agents write none of these.
+A stream must not expand to more memory than its bytes. The check refuses compressed buffers, types whose
+values need fewer bytes than in the table (dictionaries, runs, unions, views), and more rows than there are
+bits. Agents write none of these.
 """
 
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING
 
 import zstandard
@@ -23,6 +25,52 @@ else:
 _I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
 _HEADER, _COMPRESSION = 2, 3
 """Positions of fields in the tables Message and RecordBatch of Arrow's Message.fbs."""
+
+
+def table_to_ipc(table: pa.Table) -> bytes:
+    """Return the rows of a result as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_write_options()) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+@cache
+def _write_options() -> pa.ipc.IpcWriteOptions:
+    return pa.ipc.IpcWriteOptions()
+
+
+def ipc_to_table(data: bytes) -> pa.Table:
+    """Return the rows of one Arrow IPC stream; b"" is a table without columns.
+
+    Raises:
+        ProtocolError: the data is no Arrow IPC stream, has inconsistent buffers, or is compressed
+            (`check_plain`).
+    """
+    if not data:
+        return pa.table({})
+    try:
+        check_plain(data)
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ProtocolError(f"malformed Arrow stream: {error}") from None
+    return table
+
+
+def ipc_schema(data: bytes) -> pa.Schema:
+    """Return the schema of an Arrow IPC stream. Cost: its first message.
+
+    Raises:
+        ProtocolError: the data is no Arrow IPC stream.
+    """
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.schema
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ProtocolError(f"malformed Arrow stream: {error}") from None
 
 
 def unfold(data: bytes, bytes_max: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from elfmesh.control.jobs.records import encode_json
+from elfmesh.ql.values.row_json import encode_json
 
 EQUAL, DIFFERENT, INCOMPLETE, SKIPPED, OLDER, LIVE_ONLY, HISTORY_ONLY = (
     "equal",

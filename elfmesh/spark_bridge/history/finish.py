@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from elfmesh.cbt import TypeConflict
 from elfmesh.cbt.partial.partial import merged_parts
-from elfmesh.control.jobs.records import NOT_COUNTED, add_counts, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, add_counts
 from elfmesh.errors import DataError, ElfError
 from elfmesh.ingest.worker.intervals import OpenInterval
 from elfmesh.local.run_groups import shown
 from elfmesh.ql import Query
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.spark_bridge.history.plan import ANSWER, Task, pack_error
 
 Row = dict[str, Any]

@@ -16,16 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.control.jobs import spark_types
-from elfmesh.control.jobs.records import (
-    ResultRecord,
-    add_counts,
-    counts_dict,
-    counts_list,
-    ipc_to_table,
-)
+from elfmesh.control.jobs.records import ResultRecord, add_counts, counts_dict, counts_list
 from elfmesh.errors import DataError
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.ql import Statement
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.spark_bridge.history.finish import answer, finish
 from elfmesh.spark_bridge.history.inputs import (
     ARCHIVE,

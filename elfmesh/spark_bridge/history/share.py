@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from elfmesh.cbt import encode_parts
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict, table_to_ipc
+from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict
 from elfmesh.errors import ElfError
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.job_rows import JobRows
@@ -32,6 +32,7 @@ from elfmesh.local.log_input import BLOCK_BYTES
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.functions.compiler import read_column
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.spark_bridge.history.inputs import ARCHIVE, FilePiece, check_headless, head_of
 from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error
 from elfmesh.storage.spill import SpillStore

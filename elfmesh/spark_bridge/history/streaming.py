@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.control.jobs import spark_types
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.errors import UsageError
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import Statement
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.plan.statement import ROWS, SEALED, SESSION, WITHIN, job_read
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.spark_bridge.history.finish import finish
 from elfmesh.spark_bridge.history.frames import HEAD, frame_of, framed, result_schema, wanted
 from elfmesh.spark_bridge.history.inputs import ARCHIVE, PARQUET, FilePiece, HistoryInput, files_of

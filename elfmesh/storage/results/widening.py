@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from elfmesh.control.jobs.records import ipc_schema
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.plain_ipc import ipc_schema
 from elfmesh.storage.results.segment import Meta
 
 if TYPE_CHECKING:

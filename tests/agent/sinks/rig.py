@@ -15,8 +15,9 @@ from elfmesh.agent.sinks.base import LogName, Sink, SinkItem
 from elfmesh.agent.sinks.follow import Follower, Progress
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
 from elfmesh.control.jobs.pages import encode_frame
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Append, ReadLog, Reply
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage import failpoints
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.agent.sinks.servers import EXHAUSTED, starved

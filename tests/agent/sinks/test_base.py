@@ -19,7 +19,7 @@ from elfmesh.agent.sinks.base import (
     behind,
     past,
 )
-from elfmesh.control.jobs.records import table_to_ipc
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.agent.sinks.rig import LOG, item
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from elfmesh.agent.sinks import follow
@@ -23,8 +21,6 @@ from elfmesh.agent.sinks.base import (
     behind,
     past,
 )
-from elfmesh.agent.sinks.dead_letters import SinkDeadLetters
-from elfmesh.storage.storage import DiskStorage
 from tests.agent.sinks.rig import LOG, Following, Master, item
 from tests.patience import PATIENCE_S
 
@@ -342,17 +338,3 @@ async def test_a_bug_in_a_sink_is_a_problem_of_this_sink_alone(tmp_path: Path) -
         await following.until(lambda: "bug in elfmesh" in following.progress.problem)
         sink.refuses = set()
         await following.until(lambda: sink.indices == [0])
-
-
-def test_dead_letters_have_a_budget_and_survive_a_restart(tmp_path: Path) -> None:
-    storage = DiskStorage(tmp_path)
-    letters = SinkDeadLetters(storage, "hook", bytes_max=2000)
-    for index in range(9):
-        letters.keep(LOG, item(index, pa.table({"text": ["x" * 300]})), "no")
-    reported = letters.describe()
-    assert reported["bytes"] <= 2000
-    assert reported["dropped"] + reported["files"] == 9
-    assert SinkDeadLetters(storage, "hook").describe() == reported | {"dropped": 0}
-    newest = json.loads((tmp_path / "hook/shop.top/1a2b/8.json").read_bytes())
-    assert (newest["refused"], newest["rows"]) == ("no", [{"text": "x" * 300}])
-    storage.close()

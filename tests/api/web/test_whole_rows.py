@@ -10,10 +10,11 @@ import pytest
 from elfmesh.api.web import whole_rows
 from elfmesh.api.web.whole_rows import Asker, RowsLost, pages_of, partials, parts, whole
 from elfmesh.control.jobs.kept_partials import packed_partials
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import PageTable, RowLimits, packed, table_of
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError, ProtocolError, Unreachable
+from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 
 JOB = {"job": "shop/words", "incarnation": 3, "version": 9}
 RECORD = ResultRecord(job="shop/words", index=7)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.errors import QueryError, UsageError
 from elfmesh.local.embedded import answers
 from elfmesh.ql.engine.live import evaluate, parse_live
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.api.client.test_live import api, backend
 from tests.cli.remote import elf
 

@@ -8,8 +8,9 @@ from elfmesh.control.closing.commit import FOLD_RECORDS, VOTED_S, WATERMARK_S, C
 from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, Close, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.protocol.events import LOG_PAGE_BYTES_MAX
+from elfmesh.control.register.changes import ChangeRefused, Close
 from tests.control.contexts import new_context
 from tests.control.register.support import TERMS, VALUE, Register, run, with_tail
 

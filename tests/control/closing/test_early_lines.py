@@ -7,7 +7,8 @@ from elfmesh.control.closing.early_lines import EarlyLines
 from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.control.contexts import new_context
 
 TEXT = "CREATE JOB a.b EVERY '5 s' EARLY '1 s' AS SELECT k, count(*) AS n FROM log GROUP BY k"

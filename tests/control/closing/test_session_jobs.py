@@ -9,8 +9,8 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.closing.open_groups import OpenGroups
-from elfmesh.control.jobs.records import iso_us
 from elfmesh.control.jobs.register_value import RegisterCell
+from elfmesh.ql.values.row_json import iso_us
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.member.support import SESSIONS, Agent

@@ -12,7 +12,9 @@ from elfmesh.control.closing.tentative import OPEN_MAX, Tentative
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates, UsualRate
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import BUCKETS, ResultRecord
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.contexts import new_context
 from tests.control.harness import World

@@ -12,8 +12,9 @@ from msgspec.structs import replace as with_fields
 
 from elfmesh.control.consensus import rules as register
 from elfmesh.control.consensus.rules import Ballot, Group, Vote
-from elfmesh.control.jobs import register_value
-from elfmesh.control.jobs.register_value import Exchange, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
+from elfmesh.control.register import changes
+from elfmesh.control.register.changes import Exchange
 from tests.control.register.register_model import Broken, Model
 from tests.control.register.register_walks import Phase, explore, follow, hears, is_caught, wander
 
@@ -159,12 +160,12 @@ def test_careless_changes_of_the_acceptors_are_noticed(
 
 
 def test_settling_what_is_not_chosen_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = register_value.Settle.apply
+    honest = changes.Settle.apply
 
-    def hasty(settle: register_value.Settle, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
+    def hasty(settle: changes.Settle, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         return honest(settle, found, certain=True)
 
-    monkeypatch.setattr(register_value.Settle, "apply", hasty)
+    monkeypatch.setattr(changes.Settle, "apply", hasty)
     monkeypatch.setattr(register, "may_follow", everything_may_follow)
     assert caught_by_moves("settle")
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from elfmesh.control.jobs.early_rows import WITHDRAWN_MAX, withdrawn_rows
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc, to_json
+from elfmesh.control.jobs.records import ResultRecord, to_json
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 
 LINE = table_to_ipc(pa.table({"k": ["a", "b"], "n": [3, 4]}))
 

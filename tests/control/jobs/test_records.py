@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from elfmesh.control.jobs.records import (
     BUCKETS,
@@ -19,16 +14,10 @@ from elfmesh.control.jobs.records import (
     add_counts,
     counts_dict,
     counts_list,
-    encode_json,
-    ipc_schema,
-    ipc_to_table,
-    iso_us,
-    rows_to_json,
-    table_to_ipc,
     to_json,
     with_broken,
 )
-from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.row_json import encode_json
 
 GOLDEN = (
     '{"job":"shop/top","interval":{"index":57,"start":"2015-05-17T10:05:00Z","end":"2015-05-17T10:05:30Z"},'
@@ -87,86 +76,6 @@ def test_a_query_without_a_window_has_no_bounds() -> None:
 def test_buckets_that_are_not_in_the_example_show_when_they_count() -> None:
     counts = to_json(record(counts=counts_dict((1, 2, 3, 4, 5, 6, 7, 8, 9))), pa.table({}))["counts"]
     assert counts == dict(zip(BUCKETS, range(1, 10), strict=True))
-
-
-def test_values_are_written_without_a_loss() -> None:
-    moment = datetime(2015, 5, 17, 10, 5, 0, 250_000, tzinfo=UTC)
-    table = pa.table(
-        {
-            "i": pa.array([2**62 + 1], pa.int64()),
-            "d": pa.array([Decimal("12345678901234567890.12")], pa.decimal128(38, 2)),
-            "f": pa.array([0.1], pa.float64()),
-            "nan": pa.array([float("nan")], pa.float64()),
-            "inf": pa.array([float("-inf")], pa.float64()),
-            "t": pa.array([moment], pa.timestamp("us", tz="UTC")),
-            "ns": pa.array([1_431_857_100_000_001_000], pa.timestamp("ns", tz="UTC")),
-            "b": pa.array([True]),
-            "n": pa.nulls(1),
-            "s": pa.array(["\x1b[2J"]),
-            "l": pa.array([[1, None]]),
-            "o": pa.array([{"a": moment}]),
-            "m": pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float64())),
-        }
-    )
-    (line,) = rows_to_json(table)
-    text = encode_json(line).decode()
-    assert '"d":12345678901234567890.12' in text
-    read = json.loads(text)
-    assert read == {
-        "i": 2**62 + 1,
-        "d": pytest.approx(1.2345678901234567e19),
-        "f": 0.1,
-        "nan": "NaN",
-        "inf": "-Infinity",
-        "t": "2015-05-17T10:05:00.250Z",
-        "ns": "2015-05-17T10:05:00.000001Z",
-        "b": True,
-        "n": None,
-        "s": "\x1b[2J",
-        "l": [1, None],
-        "o": {"a": "2015-05-17T10:05:00.250Z"},
-        "m": {"k": 1.5},
-    }
-
-
-@given(st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000))
-def test_times_are_read_back_as_they_were(us: int) -> None:
-    text = iso_us(us)
-    assert text is not None
-    assert text.endswith("Z")
-    read = datetime.fromisoformat(text)
-    delta = read - datetime(1970, 1, 1, tzinfo=UTC)
-    assert (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds == us
-
-
-def test_a_time_no_calendar_has_is_its_number() -> None:
-    assert iso_us(2**62) == str(2**62)
-    assert iso_us(None) is None
-
-
-def test_rows_survive_arrow() -> None:
-    table = pa.table({"k": ["a", None], "v": pa.array([1, 2], pa.int64())})
-    data = table_to_ipc(table)
-    assert ipc_to_table(data).equals(table)
-    assert ipc_schema(data).equals(table.schema)
-    assert ipc_to_table(b"").num_rows == 0
-
-
-@given(st.binary(max_size=400))
-def test_bytes_that_are_no_arrow_stream_are_refused(data: bytes) -> None:
-    if data:
-        with pytest.raises(ProtocolError):
-            ipc_to_table(data)
-
-
-def test_damaged_arrow_streams_are_refused_or_read() -> None:
-    data = bytearray(table_to_ipc(pa.table({"k": ["abc", "def"]})))
-    for place in range(0, len(data), 7):
-        broken = bytes(data[:place]) + bytes([data[place] ^ 0x55]) + bytes(data[place + 1 :])
-        try:
-            ipc_to_table(broken)
-        except ProtocolError:
-            continue
 
 
 def test_counts_add_up() -> None:

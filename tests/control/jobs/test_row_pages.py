@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from elfmesh.api.line_parts import whole
 from elfmesh.control.jobs.kept_partials import packed_partials, partials_of
 from elfmesh.control.jobs.pages import HEAD, decode_page, encode_frame, names_pages
-from elfmesh.control.jobs.records import (
-    ResultRecord,
-    ipc_schema,
-    ipc_to_table,
-    table_to_ipc,
-    to_json,
-)
+from elfmesh.control.jobs.records import ResultRecord, to_json
 from elfmesh.control.jobs.row_pages import (
     RowLimits,
     RowPage,
@@ -32,6 +26,7 @@ from elfmesh.control.jobs.row_pages import (
 )
 from elfmesh.control.protocol.events import Append, KeepPage, ReadLog
 from elfmesh.errors import DataError, ProtocolError
+from elfmesh.ql.values.plain_ipc import ipc_schema, ipc_to_table, table_to_ipc
 from elfmesh.storage.results.logs import ResultsLogs
 
 JOB = b"j" * 20

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from elfmesh.control.answers import decode_body
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.control.jobs.register_value import Change, ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.protocol.messages import Answered, unpack
+from elfmesh.control.register.changes import Change, ChangeRefused
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Message, Send

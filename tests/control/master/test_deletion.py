@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from elfmesh import ids
-from elfmesh.control.jobs.register_value import ChangeRefused, Delete, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.master.deletion import STOP_S, UNROOTED_S, Deletion
 from elfmesh.control.master.successors import Replicator
 from elfmesh.control.protocol.events import DropLog, Persist
 from elfmesh.control.protocol.messages import Stop, Withdraw
+from elfmesh.control.register.changes import ChangeRefused, Delete
 from tests.control.master.stub_term import StubTerm, entry, other
 from tests.control.register.support import JOB, VALUE
 

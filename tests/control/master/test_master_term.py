@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from elfmesh.control.jobs.register_value import ChangeRefused
+from elfmesh.control.register.changes import ChangeRefused
 from tests.control.harness import World
 from tests.control.master.led import running, update
 

@@ -14,10 +14,11 @@ from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST, ResultRecord
-from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.terms import PathLayout
 from elfmesh.control.master.publication import Publication, PublishingTerm
 from elfmesh.control.protocol.messages_register import Chosen
+from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Send

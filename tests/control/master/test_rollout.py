@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord
-from elfmesh.control.jobs.register_value import Advance, ChangeRefused, RegisterCell
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.stages import STAGES_MAX
 from elfmesh.control.jobs.terms import Rollout, Stage, Terms
 from elfmesh.control.master.rollout import (
@@ -26,6 +26,7 @@ from elfmesh.control.master.rollout import (
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.protocol.messages import Ask, pack
 from elfmesh.control.protocol.messages_versions import Rehearsed
+from elfmesh.control.register.changes import Advance, ChangeRefused
 from tests.control.master.stub_term import StubTerm, entry, other
 from tests.control.register.support import JOB, MANIFEST, TERMS, VALUE
 

@@ -17,7 +17,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.control.answers import decode_body
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord, ipc_to_table, table_to_ipc
+from elfmesh.control.jobs.records import BUCKETS, FIRST, ResultRecord
 from elfmesh.control.jobs.row_pages import digest_of
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Stage
@@ -25,6 +25,7 @@ from elfmesh.control.machine import Control
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.compute import PartialCompute, accuracy_of
 from elfmesh.machine import Contact, Event
+from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 from elfmesh.srt.messages import Segment
 from tests.ql.sessions import partials
 

@@ -19,11 +19,11 @@ import pytest
 from elfmesh import ids
 from elfmesh.api.web import rollout as rollouts
 from elfmesh.api.web.story import story
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.requests.verbs import VERBS, Scope
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.fakes import recorded as recorded_reply
 from tests.control.harness import World

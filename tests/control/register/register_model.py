@@ -4,7 +4,7 @@ The network is a set of everything that was ever said: what is never read was lo
 duplicated, and any order is possible. A proposer that begins again has crashed or was paused; an acceptor's
 crash changes nothing as long as votes are durable. Rot takes all votes of an acceptor; from its next boot on
 it follows the product's rule for an acceptor that has lost its votes (`lost_votes.py`). The rules are the
-product's own (`register.py`, `register_value.py`); `flaws` take single safeguards away.
+product's own (`register.py`, `changes.py`); `flaws` take single safeguards away.
 """
 
 from __future__ import annotations
@@ -16,17 +16,8 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 
 from elfmesh.control.consensus.rules import NONE, Ballot, Promise, Round, Vote
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    Close,
-    Delete,
-    Exchange,
-    RegisterCell,
-    RegisterValue,
-    Settle,
-    TakeOver,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
+from elfmesh.control.register.changes import Change, ChangeRefused, Close, Delete, Exchange, Settle, TakeOver
 from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.machine import Contact
 

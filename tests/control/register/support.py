@@ -14,14 +14,9 @@ from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.pages import encode_page
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    RegisterCell,
-    RegisterValue,
-    digest,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, digest
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.register.changes import Change, ChangeRefused
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Effect, Message, Send

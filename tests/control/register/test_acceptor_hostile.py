@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.consensus.rules import COUNTER_MAX, LEAP_MAX, NONE, Ballot
-from elfmesh.control.jobs.register_value import ChangeRefused, Create, RegisterCell, RegisterValue, digest
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, digest
 from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_register import (
     Accept,
@@ -19,6 +19,7 @@ from elfmesh.control.protocol.messages_register import (
     Promised,
 )
 from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.changes import ChangeRefused, Create
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.registers import Registers
 from elfmesh.errors import ProtocolError

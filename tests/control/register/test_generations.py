@@ -8,16 +8,10 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.election.election import SUPERSEDED, Elections
-from elfmesh.control.jobs.register_value import (
-    GENERATION_BITS,
-    ChangeRefused,
-    Create,
-    RegisterCell,
-    Settle,
-    TakeOver,
-)
+from elfmesh.control.jobs.register_value import GENERATION_BITS, RegisterCell
 from elfmesh.control.protocol.messages_register import Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.changes import ChangeRefused, Create, Settle, TakeOver
 from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.registers import Registers
 from elfmesh.machine import Contact

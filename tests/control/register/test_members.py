@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from elfmesh.control.jobs.register_value import Change, ChangeRefused, Exchange, RegisterCell, Settle
+from elfmesh.control.jobs.register_value import RegisterCell
+from elfmesh.control.register.changes import Change, ChangeRefused, Exchange, Settle
 from elfmesh.control.register.members import GONE_S, READY_S, Electorate
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from elfmesh.control.consensus.rules import NONE, Ballot
-from elfmesh.control.jobs.register_value import (
-    ChangeRefused,
-    Create,
-    RegisterCell,
-)
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.protocol.messages_register import (
     Accepted,
     Conflict,
     Prepare,
     Promised,
 )
+from elfmesh.control.register.changes import ChangeRefused, Create
 from elfmesh.control.register.proposer import Proposer
 from tests.control.register.support import (
     JOB,

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.jobs.register_value import ChangeRefused, RegisterCell, RegisterValue, TakeOver
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Promised
+from elfmesh.control.register.changes import ChangeRefused, TakeOver
 from elfmesh.control.register.proposer import Proposer
 from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, context, sent
 

@@ -6,10 +6,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.jobs.register_value import Create
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.changes import Create
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import FETCH_S, LogCopy
 from elfmesh.machine import Send

@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.register.voted_chain import RECORDS_MAX, ROWS_BYTES_MAX, VotedChain
 from elfmesh.errors import ProtocolError
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 
 ROWS = table_to_ipc(pa.table({"n": [1, 2]}))
 

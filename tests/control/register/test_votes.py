@@ -11,20 +11,14 @@ from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    Close,
-    RegisterCell,
-    TakeOver,
-    read_tail,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, read_tail
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages_register import (
     Accept,
     CumulativeVote,
     Prepare,
 )
+from elfmesh.control.register.changes import Change, ChangeRefused, Close, TakeOver
 from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.voted_chain import RECORDS_MAX
 from elfmesh.control.register.votes import AGAIN_S, Records

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import ClientRequest, Reply
 from elfmesh.control.protocol.messages import Answered, Ask, unpack
 from elfmesh.control.requests.requests import Requests
 from elfmesh.machine import Message
 from elfmesh.overlay.events import Route
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.contexts import new_context
 from tests.control.register.support import run
 

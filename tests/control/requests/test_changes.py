@@ -9,10 +9,10 @@ import pytest
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Announce, Ask, Running, Submit, unpack
 from elfmesh.machine import Event, Received
 from elfmesh.overlay.events import RouteDelivered
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.election.test_takeover import closer_than
 from tests.control.harness import World

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.requests.combined import answers_of_all, combine
+from elfmesh.ql.values.row_json import encode_json
 
 ASKED = {"asked": {"answered": 2, "expected": 2}}
 

@@ -15,10 +15,11 @@ from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.register_value import Create, Look, RegisterCell, RegisterValue
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
 from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.messages import HOPS_MAX, Answered, Submit
+from elfmesh.control.register.changes import Create, Look
 from elfmesh.control.register.outcome import Lost
 from elfmesh.control.requests.creation import (
     ANSWERED_MAX,

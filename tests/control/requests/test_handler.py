@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, decode_body, read_answer
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import HOPS_MAX, Answered, Ask, AskAll, Question, Submit, unpack
 from elfmesh.control.requests.handler import ANSWER_BYTES_MAX, QUESTION_S, ROOT_AGAIN_S, ROOT_TRIES
 from elfmesh.control.requests.precondition import Seen
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.events import Probe, ProbeDone
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.srt.events import Publish, PublishDone
 from tests.control.member.support import TEXT, Agent
 from tests.control.register.support import STRANGER, run

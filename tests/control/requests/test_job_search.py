@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, ENDED, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Ask, AskAll, Submit
 from elfmesh.control.protocol.replies import JobRow
 from elfmesh.control.requests.describe import row_of
 from elfmesh.control.requests.job_search import SEARCH_AGAIN_S, SEARCH_S
 from elfmesh.control.requests.verbs import KNOWN, OVER
 from elfmesh.machine import Message
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.register.support import MANIFEST, run
 from tests.control.requests.clients import CLIENT, Clients
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 from elfmesh import ids
 from elfmesh.control.answers import AGAIN, decode_body
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Question, Submit, unpack
 from elfmesh.control.requests.placement import UNDER_WAY_S, VERB
 from elfmesh.control.requests.verbs import KNOWN, OVER
 from elfmesh.machine import Effect
 from elfmesh.overlay.events import Route, RouteDelivered
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from elfmesh.control.answers import read_answer
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.messages import Answered, Ask, Submit, unpack
 from elfmesh.control.requests.requests import WAITS
 from elfmesh.machine import Effect, Message, Received
 from elfmesh.overlay import events as ov
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.clicks import fill
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent

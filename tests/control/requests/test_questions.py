@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.events import ClientGone
 from elfmesh.control.protocol.messages import Answered, Ask
 from elfmesh.control.requests.handler import QUESTION_S
 from elfmesh.machine import Message, Received
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import HOP_S, World
 from tests.control.member.support import TEXT, Agent, agent_id

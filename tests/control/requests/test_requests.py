@@ -15,7 +15,6 @@ from elfmesh.control.answers import (
     decode_body,
     error_body,
 )
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.messages import Answered, Ask, AskAll
 from elfmesh.control.requests.precondition import LOOK, REFUSED
@@ -28,6 +27,7 @@ from elfmesh.control.requests.requests import (
 )
 from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.machine import Send
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.register.support import A
 from tests.control.requests.clients import CLIENT, Clients
 

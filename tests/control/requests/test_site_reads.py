@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.replicas.job_replica import JobReplica
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.requests.site_reads import SiteReads, reads_at_site
+from elfmesh.ql.values.row_json import encode_json
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, TERMS, A, B
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.control.closing.open_groups import OpenGroups
-from elfmesh.control.jobs.records import iso_us
+from elfmesh.ql.values.row_json import iso_us
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.member.support import Agent

@@ -8,9 +8,10 @@ from typing import Any
 from elfmesh.control.answers import decode_body
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.pages import encode_page
-from elfmesh.control.jobs.records import ResultRecord, encode_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.messages import Answered, Ask, unpack
 from elfmesh.overlay.events import Route
+from elfmesh.ql.values.row_json import encode_json
 
 UPSTREAM = (b"p" * 20, b"q" * 20)
 """The ids that the other job may live under."""

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.jobs.records import FIRST, ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.upstream import buffer as under_test
 from elfmesh.control.upstream.buffer import NOTHING, Quality, Read, UpstreamPiece, combined, next_step
 from elfmesh.ql.plan.fidelity_shape import FidelityShape
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 
 ROWS, NO_ROWS = table_to_ipc(pa.table({"n": [1]})), table_to_ipc(pa.table({"n": pa.array([], pa.int64())}))
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.upstream.buffer import Read
 from elfmesh.control.upstream.poller import (
@@ -19,6 +19,7 @@ from elfmesh.control.upstream.poller import (
     WAIT_S,
     UpstreamPoller,
 )
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.control.closing.rig import manifest_of
 from tests.control.contexts import new_context
 from tests.control.member.support import SECOND

@@ -188,7 +188,7 @@ def record(
 ) -> tuple[ResultRecord, bytes]:
     import pyarrow as pa
 
-    from elfmesh.control.jobs.records import table_to_ipc
+    from elfmesh.ql.values.plain_ipc import table_to_ipc
 
     share = 1.0 if state == "FINAL" else 0.5
     found = ResultRecord(job="a/b", index=index, state=state, completeness=share, fidelity=share, since=since)
@@ -233,7 +233,7 @@ def test_held_is_the_newest_with_rows_and_what_is_missing_since() -> None:
 
 
 def read_rows(data: bytes) -> int:
-    from elfmesh.control.jobs.records import ipc_to_table
+    from elfmesh.ql.values.plain_ipc import ipc_to_table
 
     return int(ipc_to_table(data).num_rows)
 

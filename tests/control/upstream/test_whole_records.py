@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.answers import GONE, NOT_FOUND, OK, UNAVAILABLE
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.upstream.whole_records import PAGE_S, Records, WholeRecords
+from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 from tests.control.contexts import new_context
 from tests.control.paging import table_of_pages
 from tests.control.register.support import run

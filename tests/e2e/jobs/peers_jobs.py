@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.ql import Statement, parse
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.spark_bridge.history.compare import EQUAL, compare
 from elfmesh.spark_bridge.history.inputs import given_inputs
 from tests.compat.cases import Case, Row, written

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from elfmesh import ids
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.local.embedded import answers
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.e2e.fleet import Fleet, eventually
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"

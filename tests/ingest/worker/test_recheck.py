@@ -11,7 +11,6 @@ import pytest
 
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.parsers import Parsed, StreamFormat
@@ -20,6 +19,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.recheck import Recheck, raw_logs
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.storage.crashes import EVALUATING_FILE, NO_GUARD, CrashGuard, NoGuard
 
 TEXT = """CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log

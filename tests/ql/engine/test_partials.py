@@ -16,11 +16,11 @@ from elfmesh import ql
 from elfmesh.cbt import Panes, encode_parts
 from elfmesh.control.jobs.kept_partials import partials_of
 from elfmesh.control.jobs.manifest import new_manifest
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.control.protocol.events import Finalise
 from elfmesh.errors import QueryError
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ql.engine.partials import names_of
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from tests.ql.conftest import run
 
 TEXT = """CREATE JOB shop.kept EVERY '1 s' KEEP PARTIALS AS

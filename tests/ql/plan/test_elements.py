@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.api.explain import explain
-from elfmesh.control.jobs.records import rows_to_json
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.engine.relational import Relational
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.ql.conftest import run
 
 Rows = Callable[..., list[tuple[Any, ...]]]

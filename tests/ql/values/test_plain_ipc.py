@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import ProtocolError
-from elfmesh.ql.values.plain_ipc import check_plain, unfold
+from elfmesh.ql.values.plain_ipc import check_plain, ipc_schema, ipc_to_table, table_to_ipc, unfold
 
 
 def stream(table: pa.Table, **options: Any) -> bytes:
@@ -76,3 +76,28 @@ def test_a_frame_that_does_not_declare_its_size_is_refused() -> None:
     compressor = zstandard.ZstdCompressor(write_content_size=False)
     with pytest.raises(ProtocolError, match="unfolds to -1 bytes"):
         unfold(compressor.compress(b"a" * 10), 100)
+
+
+def test_rows_survive_arrow() -> None:
+    table = pa.table({"k": ["a", None], "v": pa.array([1, 2], pa.int64())})
+    data = table_to_ipc(table)
+    assert ipc_to_table(data).equals(table)
+    assert ipc_schema(data).equals(table.schema)
+    assert ipc_to_table(b"").num_rows == 0
+
+
+@given(st.binary(max_size=400))
+def test_bytes_that_are_no_arrow_stream_are_refused(data: bytes) -> None:
+    if data:
+        with pytest.raises(ProtocolError):
+            ipc_to_table(data)
+
+
+def test_damaged_arrow_streams_are_refused_or_read() -> None:
+    data = bytearray(table_to_ipc(pa.table({"k": ["abc", "def"]})))
+    for place in range(0, len(data), 7):
+        broken = bytes(data[:place]) + bytes([data[place] ^ 0x55]) + bytes(data[place + 1 :])
+        try:
+            ipc_to_table(broken)
+        except ProtocolError:
+            continue

@@ -20,13 +20,15 @@ from typing import Any
 from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.host import InlineExecutor
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.storage.storage import MemoryStorage
 from tests.sim.world.memlog import MemoryLog, MemoryReader

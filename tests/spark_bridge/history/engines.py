@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.ingest.functions.evaluator import local_evaluator
 from elfmesh.ingest.interval_result import IntervalResult
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse_many
 from elfmesh.ql.engine.lookup import LookupSource
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.spark_bridge.history.finish import finish
 from elfmesh.spark_bridge.history.frames import grouped, is_projection
 from elfmesh.spark_bridge.history.inputs import HistoryInput, pieces_of

@@ -20,8 +20,8 @@ from elfmesh.cli.jobs.commands import apply_command
 from elfmesh.cli.local.diff import parse as parse_line
 from elfmesh.control.jobs import signing
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import encode_json
 from elfmesh.ql import Statement, parse, parse_many
+from elfmesh.ql.values.row_json import encode_json
 from elfmesh.spark_bridge.history.compare import (
     DIFFERENT,
     EQUAL,

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from elfmesh.control.jobs.records import ipc_to_table
 from elfmesh.errors import DataError, QueryError
 from elfmesh.local.python_run import run
 from elfmesh.ql import parse
+from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.spark_bridge.history.finish import answer, finish
 from elfmesh.spark_bridge.history.inputs import given_inputs, pieces_of
 from elfmesh.spark_bridge.history.plan import CONTRIBUTION, Task, pack_error, unpack_error

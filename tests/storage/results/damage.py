@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.pages import decode_page, frames
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage.results import salvage
 from elfmesh.storage.results.log import ResultsLog
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 
 JOB = b"\x07" * 20
 

@@ -23,12 +23,13 @@ from elfmesh.agent.sinks.webhook import Webhook
 from elfmesh.api import savepoint
 from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.jobs.manifest import Manifest
-from elfmesh.control.jobs.records import ResultRecord, table_to_ipc
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import RegisterValue
 from elfmesh.control.protocol.events import Append, DeadLetter, Persist
 from elfmesh.errors import DataError, StorageError
 from elfmesh.ingest.inputs.spool import Spool
 from elfmesh.machine import Contact
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.storage import framescan
 from elfmesh.storage.deadletters import DeadLetters
 from elfmesh.storage.framelog import FrameLog

@@ -9,15 +9,8 @@ record's text stands for its bytes.
 from __future__ import annotations
 
 from elfmesh.control.consensus.voting_grant import VotingGrant
-from elfmesh.control.jobs.register_value import (
-    Change,
-    ChangeRefused,
-    Close,
-    RegisterCell,
-    RegisterValue,
-    TakeOver,
-    digest,
-)
+from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, digest
+from elfmesh.control.register.changes import Change, ChangeRefused, Close, TakeOver
 from tests.control.register.grants.grant_rules import (
     Asker,
     Bounds,

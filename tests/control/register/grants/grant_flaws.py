@@ -10,8 +10,9 @@ from msgspec.structs import replace as with_fields
 
 from elfmesh.control.consensus.rules import Group, Vote
 from elfmesh.control.consensus.voting_grant import VotingGrant
-from elfmesh.control.jobs.register_value import Change, Close, RegisterCell, TakeOver
+from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.register import grant as product
+from elfmesh.control.register.changes import Change, Close, TakeOver
 from elfmesh.control.register.grant import RecordSpan, RosterBasis
 from elfmesh.control.register.members import is_known_near
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.jobs import register_value
+from elfmesh.control.register import changes
 from elfmesh.srt import coverage
 from tests.sim.swarm.ablations.names import Patch, always, instead, original
 
@@ -77,7 +77,7 @@ def led_after_its_end() -> list[Patch]:
 
     def live(found: Any, incarnation: str) -> Any:
         if found is None or found.value.incarnation != incarnation:
-            raise register_value.ChangeRefused("another incarnation", found)
+            raise changes.ChangeRefused("another incarnation", found)
         return found.value
 
     return always(("tombstone:voted", live), ("tombstone:seen", lambda self, job, incarnation: False))()

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from elfmesh.control.jobs.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.ql.plan.delivery import POSITION, PRODUCER
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.sim.swarm.judging.absence import joined
 from tests.sim.swarm.judging.history import Appended, History, Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from elfmesh.control.jobs.records import BUCKETS, table_to_ipc
+from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.scenario import sealed
 from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap, swap_final

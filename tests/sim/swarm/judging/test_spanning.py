@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.control.jobs.plan import read_plan
-from elfmesh.control.jobs.records import table_to_ipc
+from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.drawing.wide import spanning
 from tests.sim.swarm.judging.invariants import ALL
