@@ -1,7 +1,8 @@
 """Output fidelity of a topology of which only some tasks are alive (PPA III-A, Eq. 1-4).
 
 Owns the formulas, for one set of alive tasks and for many at once, and internal completeness, with which the
-paper compares fidelity (Fig. 12).
+paper compares fidelity (Fig. 12). Whether tasks raise a measure at all is answered without the formulas, for
+eight sets in each byte.
 
 The formulas are stated for what arrives, 1 - IL, because products and sums of it need no subtraction. Where
 all receivers of an operator have the same shares of all senders, as behind a full partitioning, the sum is
@@ -24,8 +25,8 @@ CELLS_MAX = 1 << 22
 
 Alive = NDArray[np.bool_]
 Amounts = NDArray[np.float64]
-Measure = Callable[[Topology, Alive], Amounts]
-"""Values of sets of alive tasks, one set per row."""
+Sets = NDArray[np.uint8]
+"""Sets of tasks, tasks first, with eight sets in each byte (`packed`)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,6 +39,9 @@ class WeightedInputs:
         weights: by substream; those of one receiver sum to 1.
         starts: position of the first substream of each receiver.
         uniform: whether all receivers have the senders and weights of the first.
+        sent, first_sent: the senders of all receivers, and of the first; a slice if they follow each other,
+            because it copies nothing.
+        counted: by substream, 255, or 0 if its weight is 0; None: all have a weight.
     """
 
     receivers: NDArray[np.intp]
@@ -45,6 +49,9 @@ class WeightedInputs:
     weights: Amounts
     starts: NDArray[np.intp]
     uniform: bool
+    sent: slice | NDArray[np.intp]
+    first_sent: slice | NDArray[np.intp]
+    counted: Sets | None
 
     @property
     def fan_in(self) -> int:
@@ -55,11 +62,21 @@ class WeightedInputs:
         """Return the share that arrives at each of `receivers`, shape (receivers, sets) (Eq. 1)."""
         if self.uniform:
             count = self.fan_in
-            share = self.weights[:count] @ values[self.senders[:count]]
+            share = self.weights[:count] @ values[self.first_sent]
             return np.broadcast_to(share, (len(self.receivers), values.shape[1]))
+        sent = values[self.sent]
         if len(self.senders) == len(self.receivers):
-            return values[self.senders]  # each receiver has one sender
-        return np.add.reduceat(values[self.senders] * self.weights[:, None], self.starts, axis=0)
+            return sent  # each receiver has one sender
+        return np.add.reduceat(sent * self.weights[:, None], self.starts, axis=0)
+
+    def any(self, sets: Sets) -> Sets:
+        """Return the sets with any sender of each of `receivers`."""
+        sent = sets[self.sent]
+        if self.counted is not None:
+            sent = sent & self.counted[:, None]
+        if len(self.senders) == len(self.receivers):
+            return sent
+        return np.bitwise_or.reduceat(sent, self.starts, axis=0)
 
 
 def fidelity(topology: Topology, alive: Iterable[int]) -> float:
@@ -67,19 +84,57 @@ def fidelity(topology: Topology, alive: Iterable[int]) -> float:
     return float(fidelities(topology, topology.mask(alive)[None, :])[0])
 
 
-def fidelities(topology: Topology, alive: Alive) -> Amounts:
-    """Return the fidelity of every row of `alive`, shape (sets, tasks).
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A weighted sum of the values of tasks (`task_values`).
 
-    Cost: substreams times sets.
+    Attributes:
+        basis: returns the topology in which tasks are valued, and the weight of each task.
     """
-    return _by_rows(topology, alive, topology.sink_weights)
+
+    basis: Callable[[Topology], tuple[Topology, Amounts]]
+
+    def __call__(self, topology: Topology, alive: Alive) -> Amounts:
+        """Return the value of every row of `alive`, shape (sets, tasks).
+
+        Cost: substreams times sets.
+        """
+        valued, weights = self.basis(topology)
+        return _by_rows(valued, alive, weights)
+
+    def raised(self, topology: Topology, held: Alive, added: Sets, count: int) -> Alive:
+        """Return for each of `count` sets whether its tasks raise the value beside those that are held.
+
+        Values are monotone: a task that is alive and gets something of each input gives more exactly if it is
+        added itself, or gets more of any input.
+
+        Cost: substreams times sets, of eight sets in each byte.
+        """
+        valued, weights = self.basis(topology)
+        rising = added & np.where(held, 0, 255).astype(np.uint8)[:, None]
+        alive = rising | np.where(held, 255, 0).astype(np.uint8)[:, None]
+        for operator in valued.operators:
+            for each in weighted_inputs(valued, operator):
+                at = operator.first + each.receivers
+                alive[at] &= each.any(alive)
+                rising[at] |= each.any(rising)
+            tasks = slice(operator.first, operator.stop)
+            rising[tasks] &= alive[tasks]
+        found = np.bitwise_or.reduce(rising[weights > 0], axis=0)
+        return np.unpackbits(found, count=count).astype(np.bool_)
 
 
-def internal_completenesses(topology: Topology, alive: Alive) -> Amounts:
-    """Return for every row of `alive` the tuples that all tasks process, over those without a failure.
+def packed(sets: Alive) -> Sets:
+    """Return sets, one per row, with tasks first."""
+    return np.packbits(np.ascontiguousarray(sets.T), axis=1)
 
-    Joins count as unions. Paper: IC of PPA VI-B.
-    """
+
+def _delivered(topology: Topology) -> tuple[Topology, Amounts]:
+    return topology, topology.sink_weights
+
+
+@lru_cache(maxsize=64)
+def _processed(topology: Topology) -> tuple[Topology, Amounts]:
     independent = _independent(topology)
     into = np.zeros(len(topology))
     for operator in topology.operators:
@@ -87,8 +142,17 @@ def internal_completenesses(topology: Topology, alive: Alive) -> Amounts:
             into[operator.first : operator.stop] = topology.rates[operator.first : operator.stop]
         for stream in operator.inputs:
             np.add.at(into, stream.receivers, stream.rates)
-    weights = shares(into)
-    return _by_rows(independent, alive, weights)
+    return independent, shares(into)
+
+
+fidelities = Measure(_delivered)
+"""The fidelity of every row of sets of alive tasks."""
+
+internal_completenesses = Measure(_processed)
+"""The tuples that all tasks process, over those without a failure. Joins count as unions.
+
+Paper: IC of PPA VI-B.
+"""
 
 
 def internal_completeness(topology: Topology, alive: Iterable[int]) -> float:
@@ -148,10 +212,16 @@ def _weigh(
     if (counts == counts[0]).all():
         rows, shared = senders.reshape(-1, counts[0]), weights.reshape(-1, counts[0])
         uniform = bool((rows == rows[0]).all() and np.allclose(shared, shared[0], rtol=1e-12, atol=0))
-    return WeightedInputs(distinct, senders, weights, starts, uniform)
+    counted = None if (weights > 0).all() else np.where(weights > 0, 255, 0).astype(np.uint8)
+    sent = _selected(senders), _selected(senders[: counts[0]])
+    return WeightedInputs(distinct, senders, weights, starts, uniform, *sent, counted)
 
 
-@lru_cache(maxsize=64)
+def _selected(tasks: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    follow = bool((np.diff(tasks) == 1).all())
+    return slice(int(tasks[0]), int(tasks[-1]) + 1) if follow else tasks
+
+
 def _independent(topology: Topology) -> Topology:
     from dataclasses import replace
 

@@ -10,53 +10,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elfmesh.control.planning.dp import TIE
-from elfmesh.control.planning.fidelity import Alive, Measure
-from elfmesh.control.planning.mc_trees import alive_in, mc_trees, tasks_of, tree_of
+from elfmesh.control.planning.fidelity import Alive, Measure, Sets, packed
+from elfmesh.control.planning.mc_trees import alive_in, mc_trees, tasks_of
 from elfmesh.control.planning.parts import Part, unit_links, units
 from elfmesh.control.planning.topology import Topology
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SegmentedUnit:
-    """A unit and its segments.
+    """A unit and its segments, ordered by the names of their tasks.
 
     Attributes:
-        tasks: by segment, as rows over all tasks of the topology.
-        values: by segment, the OF of the unit as a topology of its own in which only the segment lives.
-        order: by segment, its position among their names.
         columns: the tasks that any of its segments has.
         inside: by segment, which of these it has, as numbers, because products of them count tasks.
+        members: the same by task; the last segment is none.
+        firsts: by segment, the place of its first task among all names; the last segment is none.
+        values: by segment, the OF of the unit as a topology of its own in which only the segment lives.
     """
 
-    tasks: Alive
-    values: NDArray[np.float64]
-    order: NDArray[np.intp]
     columns: NDArray[np.intp]
     inside: NDArray[np.float32]
+    members: Alive
+    firsts: NDArray[np.intp]
+    values: NDArray[np.float64]
 
     def missing(self, held: Alive) -> NDArray[np.intp]:
         """Return how many tasks of each segment are not held."""
         return (self.inside @ (~held[self.columns]).astype(np.float32)).astype(np.intp)
 
+    def preferred(self, missing: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the segments by value, then by the fewest missing tasks, then by name."""
+        return np.lexsort((missing, -self.values))
+
 
 class StructuredStep:
-    """Adds segments to the plan of a structured part; what does not depend on the plan is computed once."""
+    """Adds segments to the plan of a structured part; what does not depend on the plan is computed once.
+
+    A candidate is one segment of each of some units: a column of numbers by unit, with -1 for no segment.
+    """
 
     def __init__(self, topology: Topology, part: Part, measure: Measure) -> None:
         self._topology, self._measure = topology, measure
-        self._by_name = sorted(range(len(topology)), key=lambda task: topology.names[task])
+        by_name = sorted(range(len(topology)), key=lambda task: topology.names[task])
+        self._places = np.argsort(by_name)
         self._outside = np.ones(len(topology), dtype=np.bool_)
         for at in part.operators:
             self._outside[list(topology.operators[at].tasks)] = False
         groups = units(topology, part)
         inside = set(unit_links(topology, part))
         cut = {pair for pair, _ in topology.pairs if pair not in inside}
-        self._units = [_segments(topology, group, cut, measure) for group in groups]
+        self._units = [_segments(topology, group, cut, measure, self._places) for group in groups]
         unit_of = {at: number for number, group in enumerate(groups) for at in group}
         self._linked: dict[tuple[int, int], Alive] = {}
         for sender, receiver in (pair for pair, _ in topology.pairs):
@@ -69,6 +78,15 @@ class StructuredStep:
                 if (one, other) not in self._linked:
                     self._linked[one, other] = self._connections(one, other)
         self._visits = [self._breadth_first(at) for at in range(len(groups))]
+        stops = np.cumsum([len(unit.values) for unit in self._units]).tolist()
+        self._rows = [
+            slice(stop - len(unit.values), stop) for unit, stop in zip(self._units, stops, strict=True)
+        ]
+        self._single = np.full((len(self._units), stops[-1]), -1)
+        for at, rows in enumerate(self._rows):
+            self._single[at, rows] = np.arange(rows.stop - rows.start)
+        self._single_tasks = self._tasks(self._single)
+        self._single_sets = packed(self._single_tasks.T)
 
     def step(self, plan: frozenset[int], room: int) -> frozenset[int]:
         """Return the plan with the densest candidate; the plan itself if none fits.
@@ -78,72 +96,100 @@ class StructuredStep:
         held = self._topology.mask(plan)
         fixed = held | self._outside
         missing = [unit.missing(held) for unit in self._units]
-        starts = [np.flatnonzero((lacks > 0) & (lacks <= room)) for lacks in missing]
-        alive = np.concatenate([unit.tasks[start] for unit, start in zip(self._units, starts, strict=True)])
-        if not len(alive):
+        costs = np.concatenate(missing)
+        fit = (costs > 0) & (costs <= room)
+        if not fit.any():
             return plan
-        base, values = self._values(alive, fixed)
-        costs = np.concatenate([lacks[start] for lacks, start in zip(missing, starts, strict=True)])
-        ranks = [_ranked(unit, lacks) for unit, lacks in zip(self._units, missing, strict=True)]
-        grown, first = np.zeros(len(alive), dtype=np.bool_), 0
-        for at, start in enumerate(starts):
-            rows = slice(first, first + len(start))
-            searching = values[rows] <= base + 10.0**-TIE
-            grown[rows] = self._grow(at, start, alive[rows], costs[rows], searching, room, missing, ranks)
-            first = rows.stop
+        base = float(self._measure(self._topology, fixed[None, :])[0])
+        values = self._values(self._single_tasks, self._single_sets, fit, fixed, base)
+        candidates = self._single.copy()
+        searching = fit & (values <= base + 10.0**-TIE)
+        grown = self._grow(candidates, costs, searching, room, missing)
         if grown.any():
-            values[grown] = self._values(alive[grown], fixed)[1]
-        densities = ((values - base) / costs).round(TIE)
-        best = densities.max()
-        ties = np.flatnonzero(densities == best)
-        chosen = ties[_first_by_names(alive[ties][:, self._by_name])]
-        return plan | frozenset(np.flatnonzero(alive[chosen]).tolist())
+            tasks = self._tasks(candidates[:, grown])
+            every = np.ones(tasks.shape[1], dtype=np.bool_)
+            values[grown] = self._values(tasks, packed(tasks.T), every, fixed, base)
+        fitting = np.flatnonzero(fit)
+        densities = ((values[fitting] - base) / costs[fitting]).round(TIE)
+        ties = self._tasks(self._begin_first(candidates[:, fitting[densities == densities.max()]]))
+        chosen = ties[:, _first_by_names(ties, self._places)]
+        return plan | frozenset(np.flatnonzero(chosen).tolist())
 
-    def _values(self, alive: Alive, fixed: Alive) -> tuple[float, NDArray[np.float64]]:
-        """Return the OF with what is fixed alone, and with each row of `alive` besides."""
-        found = self._measure(self._topology, np.concatenate((fixed[None, :], alive | fixed)))
-        return float(found[0]), found[1:].copy()
+    def _tasks(self, candidates: NDArray[np.intp]) -> Alive:
+        """Return the tasks of candidates, shape (tasks, candidates)."""
+        tasks = np.zeros((len(self._topology), candidates.shape[1]), dtype=np.bool_)
+        for unit, segments in zip(self._units, candidates, strict=True):
+            tasks[unit.columns] = unit.members[:, segments]
+        return tasks
+
+    def _begin_first(self, candidates: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the candidates whose first task by name comes first."""
+        firsts = [unit.firsts[segments] for unit, segments in zip(self._units, candidates, strict=True)]
+        first = np.min(firsts, axis=0)
+        return candidates[:, first == first.min()]
+
+    def _values(
+        self, tasks: Alive, sets: Sets, wanted: Alive, fixed: Alive, base: float
+    ) -> NDArray[np.float64]:
+        """Return the OF with each candidate beside what is fixed.
+
+        Args:
+            tasks: of the candidates, tasks first.
+            sets: the same, packed.
+            wanted: the candidates to evaluate.
+            fixed: the plan, and what is outside the part.
+            base: the OF with what is fixed alone, which most candidates do not raise.
+        """
+        rises = wanted & self._measure.raised(self._topology, fixed, sets, len(wanted))
+        found = np.full(len(wanted), base)
+        if rises.any():
+            found[rises] = self._measure(self._topology, (tasks[:, rises] | fixed[:, None]).T)
+        return found
 
     def _grow(
         self,
-        at: int,
-        start: NDArray[np.intp],
-        new: Alive,
+        candidates: NDArray[np.intp],
         costs: NDArray[np.intp],
         searching: Alive,
         room: int,
         missing: Sequence[NDArray[np.intp]],
-        ranks: Sequence[NDArray[np.intp]],
     ) -> Alive:
-        """Add connected segments of other units to the rows of `new` that search; return which have grown.
+        """Add connected segments of other units to the candidates that search; return which have grown.
 
         Args:
-            at: the unit of the segments with which the rows begin.
-            start: these segments.
-            new: by row, the tasks of the candidate; changed in place.
-            costs: by row, how many of them the plan lacks; changed in place.
-            searching: by row, whether the candidate alone raises nothing; changed in place.
+            candidates: single segments; changed in place.
+            costs: by candidate, how many of its tasks the plan lacks; changed in place.
+            searching: by candidate, whether it alone raises nothing; changed in place.
             room: number of tasks that may be added.
             missing: by unit and segment, the number of tasks that the plan lacks.
-            ranks: by unit and segment, the preference.
         """
-        grown = np.zeros(len(start), dtype=np.bool_)
-        chosen: dict[int, NDArray[np.intp]] = {at: start}
-        for to in self._visits[at]:
-            if not searching.any():
-                break
-            other, rank = self._units[to], ranks[to]
-            connected = np.zeros((len(start), len(rank)), dtype=np.bool_)
-            for by, segments in chosen.items():
-                if (by, to) in self._linked:
-                    connected |= self._linked[by, to][segments]
-            best = np.where(connected, rank, len(rank)).argmin(axis=1)
-            united = costs + missing[to][best]  # units have no task in common
-            searching &= connected.any(axis=1) & (united <= room)
-            new[searching] |= other.tasks[best[searching]]
-            costs[searching] = united[searching]
-            grown |= searching
-            chosen[to] = best
+        orders = [unit.preferred(lacks) for unit, lacks in zip(self._units, missing, strict=True)]
+
+        @cache
+        def nearest(one: int, other: int) -> NDArray[np.intp]:
+            """By segment of a unit, the place in the order of the first segment of another one beside it."""
+            linked = self._linked[one, other][:, orders[other]]
+            return np.where(linked.any(axis=1), linked.argmax(axis=1), len(orders[other]))
+
+        grown = np.zeros(len(costs), dtype=np.bool_)
+        for at, visits in enumerate(self._visits):
+            rows = np.arange(*self._rows[at].indices(len(costs)))
+            rows = rows[searching[rows]]
+            chosen = {at: candidates[at, rows]}
+            for to in visits:
+                if not len(rows):
+                    break
+                beside = [nearest(by, to)[each] for by, each in chosen.items() if (by, to) in self._linked]
+                place = np.min(beside, axis=0)
+                is_connected = place < len(orders[to])
+                best = orders[to][np.where(is_connected, place, 0)]
+                united = costs[rows] + missing[to][best]  # units have no task in common
+                goes_on = is_connected & (united <= room)
+                rows, best = rows[goes_on], best[goes_on]
+                chosen = {**{by: each[goes_on] for by, each in chosen.items()}, to: best}
+                candidates[to, rows] = best
+                costs[rows] = united[goes_on]
+                grown[rows] = True
         return grown
 
     def _connections(self, one: int, other: int) -> Alive:
@@ -166,36 +212,33 @@ class StructuredStep:
         return visited[1:]
 
 
-def _first_by_names(rows: Alive) -> int:
-    """Return the row whose tasks come first, compared as tuples; the columns are ordered by name."""
-    left, at = np.arange(len(rows)), 0
+def _first_by_names(tasks: Alive, places: NDArray[np.intp]) -> int:
+    """Return the candidate whose tasks come first, compared as tuples; `places`: of the tasks, by name."""
+    left, rest = np.arange(tasks.shape[1]), tasks[np.argsort(places)]
     while len(left) > 1:
-        rest = rows[left, at:]
-        ended = ~rest.any(axis=1)
+        ended = ~rest.any(axis=0)
         if ended.any():  # it is the beginning of all others
             return int(left[ended][0])
-        firsts = rest.argmax(axis=1)
-        left, at = left[firsts == firsts.min()], at + int(firsts.min()) + 1
+        first = int(rest.any(axis=1).argmax())
+        has = np.flatnonzero(rest[first])
+        left, rest = left[has], rest[first + 1 :, has]
     return int(left[0])
 
 
-def _ranked(unit: SegmentedUnit, missing: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the position of each segment by value, then by the fewest new tasks, then by name."""
-    order = np.lexsort((unit.order, missing, -unit.values))
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return rank
-
-
 def _segments(
-    topology: Topology, group: tuple[int, ...], cut: set[tuple[int, int]], measure: Measure
+    topology: Topology,
+    group: tuple[int, ...],
+    cut: set[tuple[int, int]],
+    measure: Measure,
+    places: NDArray[np.intp],
 ) -> SegmentedUnit:
-    """Return the MC-trees of a unit alone."""
+    """Return the MC-trees of a unit alone; `places`: of all tasks, by name."""
     alone, back = topology.part(group, cut)
-    trees = sorted(mc_trees(alone), key=lambda tree: alone.named(tasks_of(tree)))
-    values = measure(alone, alive_in(trees, len(alone))).round(TIE)
-    whole = [tree_of(back[task] for task in tasks_of(tree)) for tree in trees]
-    tasks = alive_in(whole, len(topology))
-    columns = np.flatnonzero(tasks.any(axis=0))
-    inside = tasks[:, columns].astype(np.float32)
-    return SegmentedUnit(tasks, values, np.arange(len(trees)), columns, inside)
+    named = {tree: sorted(int(places[back[task]]) for task in tasks_of(tree)) for tree in mc_trees(alone)}
+    trees = sorted(named, key=lambda tree: named[tree])
+    firsts = np.array([*(named[tree][0] for tree in trees), len(topology)])
+    tasks = alive_in(trees, len(alone))
+    values = measure(alone, tasks).round(TIE)
+    used = np.flatnonzero(tasks.any(axis=0))
+    members = np.concatenate((tasks[:, used].T, np.zeros((len(used), 1), dtype=np.bool_)), axis=1)
+    return SegmentedUnit(np.array(back)[used], tasks[:, used].astype(np.float32), members, firsts, values)

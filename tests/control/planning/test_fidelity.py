@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from elfmesh.control.planning.fidelity import (
+    Measure,
     fidelities,
     fidelity,
     internal_completeness,
     internal_completenesses,
+    packed,
 )
 from elfmesh.control.planning.topology import Topology
 from elfmesh.control.planning.topology_build import topology_of
@@ -75,6 +78,21 @@ def test_many_sets_are_evaluated_like_one() -> None:
         alive = np.array([[dice.random() < 0.7 for _ in topology.names] for _ in range(9)])
         single = [fidelity(topology, np.flatnonzero(row).tolist()) for row in alive]
         assert fidelities(topology, alive) == pytest.approx(single)
+
+
+@pytest.mark.parametrize("measure", [fidelities, internal_completenesses], ids=["OF", "IC"])
+def test_whether_tasks_raise_a_measure_is_known_without_its_value(measure: Measure) -> None:
+    dice, raises = random.Random(2), Counter[bool]()
+    for topology in small_topologies(60):
+        if dice.random() < 0.5:  # substreams without records, where others of the receiver have some
+            topology.operators[-1].inputs[0].rates[:1] = 0.0
+        held = np.array([dice.random() < 0.5 for _ in topology.names])
+        added = np.array([[dice.random() < 0.4 for _ in topology.names] for _ in range(11)])
+        before = measure(topology, held[None, :])[0]
+        expected = (measure(topology, added | held) > before + 1e-12).tolist()
+        assert measure.raised(topology, held, packed(added), len(added)).tolist() == expected
+        raises.update(expected)
+    assert min(raises[True], raises[False]) > 100
 
 
 def test_the_names_of_tasks_do_not_matter() -> None:
