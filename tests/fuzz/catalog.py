@@ -22,6 +22,8 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "settings": ("text_targets", "settings", ()),
     "annotations": ("annotation_targets", "files", ()),
     "programs": ("annotation_targets", "programs", ()),
+    "topologies": ("replication_targets", "topologies", ()),
+    "chains": ("replication_targets", "chains", ()),
     **{
         f"lines-{name}": ("line_targets", "lines", (name,))
         for name in (

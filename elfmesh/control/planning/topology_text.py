@@ -61,6 +61,8 @@ def _constant(name: str) -> NoReturn:
 
 def _line_of(text: str, path: Path) -> int:
     """Return the line of the value at a path, or of the last part of the path that exists."""
+    if not path:
+        return 1  # the refusal came while the text was read, so what follows may be no JSON
     line, depth, best = 1, 0, 1
     stack: list[list[Any]] = []
     after_colon = False

@@ -99,6 +99,8 @@ def test_a_refusal_names_the_line_and_the_path(old: str, new: str, place: str, m
         ('{"operators": ' + "9" * 5_000 + "}", "a number that is too long"),
         ('{"operators": "x"}', "a list is expected"),
         ("]", "not JSON"),
+        ('{"a": 1, "a": 2}]', "'a' occurs twice"),  # what follows is read no more
+        ('{"a": NaN, b}', "NaN is no number"),
     ],
 )
 def test_other_texts_are_refused(text: str, message: str) -> None:
