@@ -1,23 +1,27 @@
 """Planners of replicas: fidelity by budget on random topologies and on two queries (PPA Fig. 14, 13), speed.
 
 Parts: `skew`, `tasks`, `shape` and `joins` are Fig. 14 a-d; `queries` is Fig. 13; `speed` has 1,000 tasks.
-The peers are the paper's algorithms as printed, and the optimum that HiGHS proves. A plan that exceeds its
-budget, or the proven optimum, fails the run.
+The peers are the paper's algorithms as printed, and the optima that HiGHS and CP-SAT prove. A plan that
+exceeds its budget, or a proven optimum, fails the run.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import random
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from benchmarks import contest
 from benchmarks.harness import Figure
 from elfmesh.control.planning.combining import scaled
 from elfmesh.control.planning.exact_forest import exact_forest
+from elfmesh.control.planning.mc_trees import mc_trees, tasks_of
 from elfmesh.control.planning.milp import milp
 from elfmesh.control.planning.planner import Planned, plan
 from elfmesh.control.planning.topology import Topology
@@ -36,6 +40,10 @@ SOLVER_S = 2.0
 SOLVED = 5
 """Topologies of a setting of which HiGHS looks for the optimum."""
 
+TREES_MAX = 2_000
+"""MC-trees of the topologies that CP-SAT gets."""
+
+TOLERANCE = 1e-5
 HAS_SOLVER = importlib.util.find_spec("highspy") is not None
 SMALL_RANGE = (2, 5)
 SETTINGS: dict[str, dict[str, dict[str, object]]] = {
@@ -89,7 +97,42 @@ def compared(title: str, drawn: list[Topology], share: float) -> list[Figure]:
         ratio = mean[OURS] / mean[peer] if mean[peer] else 0.0
         figures.append(figure(f"{title}: {peer}", mean[peer], "OF", "ours to it", ratio))
     figures.append(gap(title, drawn, budgets, found[OURS]))
-    return figures
+    return [*figures, *solvers(title, drawn, budgets, found[OURS])]
+
+
+def solvers(title: str, drawn: list[Topology], budgets: list[int], ours: list[Planned]) -> list[Figure]:
+    """CPU seconds of HiGHS and CP-SAT on the same topologies; two proven optima that differ fail the run."""
+    try:
+        python = contest.python_with("ortools")
+    except contest.Skipped as error:
+        return [Figure(f"{title}: CP-SAT", 0.0, "", skipped=str(error))]
+    times: dict[str, list[float]] = {"HiGHS": [], "CP-SAT": []}
+    for topology, budget, found in [*zip(drawn, budgets, ours, strict=True)][:SOLVED]:
+        try:
+            trees = [(tasks_of(tree), weight) for tree, weight in mc_trees(topology, TREES_MAX).items()]
+        except RuntimeFailure:
+            continue
+        problem = {"tasks": len(topology), "budget": budget, "trees": trees, "limit_s": SOLVER_S}
+        command = [python, "-m", "benchmarks.peers.plan_cpsat"]
+        said = subprocess.run(
+            command, input=json.dumps(problem), env=contest.environment({}), capture_output=True,
+            check=True, text=True,
+        ).stdout  # fmt: skip
+        theirs = json.loads(said)
+        times["CP-SAT"].append(theirs["cpu_s"])
+        if theirs["optimal"] and found.fidelity > theirs["fidelity"] + TOLERANCE:
+            raise RuntimeFailure(f"{title}: {found.fidelity} exceeds what CP-SAT has proven")
+        if HAS_SOLVER:
+            began = time.process_time()
+            solved = milp(topology, budget, SOLVER_S)
+            times["HiGHS"].append(time.process_time() - began)
+            if solved.optimal and theirs["optimal"] and abs(solved.bound - theirs["fidelity"]) > TOLERANCE:
+                raise RuntimeFailure(f"{title}: HiGHS proves {solved.bound}, CP-SAT {theirs['fidelity']}")
+    return [
+        Figure(f"{title}: {name}, CPU", statistics.fmean(each), "s", f"of {len(each)}", 0.0)
+        for name, each in times.items()
+        if each
+    ]
 
 
 def checked(found: Planned, budget: float) -> Planned:
