@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.harness import Figure, checked
 from benchmarks.planners import q1, q2
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.planning.fidelity import Measure, fidelities, fidelity, internal_completenesses
+from elfmesh.control.planning.fidelity import TaskMeasure, fidelities, fidelity, internal_completenesses
 from elfmesh.control.planning.planner import plan
 from elfmesh.control.planning.structure_aware import structure_aware
 from elfmesh.control.planning.topology import Topology
@@ -31,7 +31,7 @@ INCIDENTS = {False: 20_000, True: 2_000}
 DRAWN = {False: 20, True: 4}
 """Random plans for each budget, beside those of the planners."""
 
-MEASURES: dict[str, Measure] = {"OF": fidelities, "IC": internal_completenesses}
+MEASURES: dict[str, TaskMeasure] = {"OF": fidelities, "IC": internal_completenesses}
 Accuracy = Callable[[Collection[int]], float]
 
 

@@ -85,7 +85,7 @@ def fidelity(topology: Topology, alive: Iterable[int]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TaskMeasure:
     """A weighted sum of the values of tasks (`task_values`).
 
     Attributes:
@@ -145,10 +145,10 @@ def _processed(topology: Topology) -> tuple[Topology, Amounts]:
     return independent, shares(into)
 
 
-fidelities = Measure(_delivered)
+fidelities = TaskMeasure(_delivered)
 """The fidelity of every row of sets of alive tasks."""
 
-internal_completenesses = Measure(_processed)
+internal_completenesses = TaskMeasure(_processed)
 """The tuples that all tasks process, over those without a failure. Joins count as unions.
 
 Paper: IC of PPA VI-B.

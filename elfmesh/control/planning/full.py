@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from elfmesh.control.planning.dp import TIE
-from elfmesh.control.planning.fidelity import Measure
+from elfmesh.control.planning.fidelity import TaskMeasure
 from elfmesh.control.planning.parts import Part
 from elfmesh.control.planning.topology import Topology
 
@@ -17,7 +17,7 @@ from elfmesh.control.planning.topology import Topology
 class FullStep:
     """Adds tasks to the plan of a full part; what does not depend on the plan is computed once."""
 
-    def __init__(self, topology: Topology, part: Part, measure: Measure) -> None:
+    def __init__(self, topology: Topology, part: Part, measure: TaskMeasure) -> None:
         self._topology, self._measure = topology, measure
         self._outside = np.ones(len(topology), dtype=np.bool_)
         self._ranked: list[list[int]] = []

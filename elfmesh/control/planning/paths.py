@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elfmesh.control.planning.dp import TIE
 from elfmesh.control.planning.fidelity import (
     Amounts,
-    Measure,
+    TaskMeasure,
     WeightedInputs,
     fidelities,
     task_values,
@@ -59,7 +59,7 @@ class Paths:
         outside: tasks that live without a replica, for plans against the loss of one domain.
     """
 
-    def __init__(self, topology: Topology, outside: Tree = 0, measure: Measure = fidelities) -> None:
+    def __init__(self, topology: Topology, outside: Tree = 0, measure: TaskMeasure = fidelities) -> None:
         self._topology, self._outside, self._measure = topology, outside, measure
         self._costs: list[float] = topology.costs.tolist()
         self._near = 1.0 if len(topology) <= ONE_BY_ONE_MAX else NEAR

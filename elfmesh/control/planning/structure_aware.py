@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from elfmesh.control.planning.dp import TIE
-from elfmesh.control.planning.fidelity import Measure, fidelities
+from elfmesh.control.planning.fidelity import TaskMeasure, fidelities
 from elfmesh.control.planning.full import FullStep
 from elfmesh.control.planning.parts import split
 from elfmesh.control.planning.structured import StructuredStep
 from elfmesh.control.planning.topology import Topology
 
 
-def structure_aware(topology: Topology, budget: int, measure: Measure = fidelities) -> frozenset[int]:
+def structure_aware(topology: Topology, budget: int, measure: TaskMeasure = fidelities) -> frozenset[int]:
     """Return the plan of Algorithm 5.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elfmesh.control.planning.dp import TIE
-from elfmesh.control.planning.fidelity import Alive, Measure, Sets, packed
+from elfmesh.control.planning.fidelity import Alive, Sets, TaskMeasure, packed
 from elfmesh.control.planning.mc_trees import alive_in, mc_trees, tasks_of
 from elfmesh.control.planning.parts import Part, unit_links, units
 from elfmesh.control.planning.topology import Topology
@@ -55,7 +55,7 @@ class StructuredStep:
     A candidate is one segment of each of some units: a column of numbers by unit, with -1 for no segment.
     """
 
-    def __init__(self, topology: Topology, part: Part, measure: Measure) -> None:
+    def __init__(self, topology: Topology, part: Part, measure: TaskMeasure) -> None:
         self._topology, self._measure = topology, measure
         by_name = sorted(range(len(topology)), key=lambda task: topology.names[task])
         self._places = np.argsort(by_name)
@@ -229,7 +229,7 @@ def _segments(
     topology: Topology,
     group: tuple[int, ...],
     cut: set[tuple[int, int]],
-    measure: Measure,
+    measure: TaskMeasure,
     places: NDArray[np.intp],
 ) -> SegmentedUnit:
     """Return the MC-trees of a unit alone; `places`: of all tasks, by name."""

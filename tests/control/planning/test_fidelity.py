@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elfmesh.control.planning.fidelity import (
-    Measure,
+    TaskMeasure,
     fidelities,
     fidelity,
     internal_completeness,
@@ -81,7 +81,7 @@ def test_many_sets_are_evaluated_like_one() -> None:
 
 
 @pytest.mark.parametrize("measure", [fidelities, internal_completenesses], ids=["OF", "IC"])
-def test_whether_tasks_raise_a_measure_is_known_without_its_value(measure: Measure) -> None:
+def test_whether_tasks_raise_a_measure_is_known_without_its_value(measure: TaskMeasure) -> None:
     dice, raises = random.Random(2), Counter[bool]()
     for topology in small_topologies(60):
         if dice.random() < 0.5:  # substreams without records, where others of the receiver have some
