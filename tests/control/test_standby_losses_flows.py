@@ -8,8 +8,7 @@ import random
 import pytest
 
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.member import pane_store
-from elfmesh.control.member.pane_sender import PaneSender
+from elfmesh.control.member.pane_sender import NO_ROOM, PaneSender
 from tests.sim.test_stories import master, traffic
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, until, wall_us
@@ -111,6 +110,9 @@ async def closing_times(trouble: str) -> tuple[dict[int, float], dict[int, float
             return [] if {src, dst} == pair else deliveries(src, dst, now, rng)
 
         link.deliveries = cut  # type: ignore[method-assign]  # between these two only
+    for agent in fleet.agents if trouble == "full" else ():
+        assert agent.local is not None
+        agent.local.control.member_host.copy_store.panes.limit_bytes = 0
     times: dict[str, dict[int, float]] = {"n": {}, "m": {}}
     terms = {}
     for agent in fleet.agents:
@@ -127,9 +129,7 @@ async def closing_times(trouble: str) -> tuple[dict[int, float], dict[int, float
 
 
 @pytest.mark.parametrize("trouble", ["cut off", "full"])
-def test_a_standby_in_trouble_delays_no_result(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if trouble == "full":
-        monkeypatch.setattr(pane_store, "HELD_BYTES_MAX", 0)
+def test_a_standby_in_trouble_delays_no_result(trouble: str) -> None:
     shipped, alone = vloop.run(closing_times(trouble))
     both = sorted(shipped.keys() & alone.keys())[1:]
     assert len(both) >= 2
@@ -152,3 +152,28 @@ def test_the_next_master_requests_the_prefixes_of_open_intervals_again() -> None
     by_agent = {each.agent: each.contributed for each in record.partly}
     assert by_agent[down] >= WINDOW_S / 2 * RATE - 3
     assert by_agent[leader] >= WINDOW_S / 2 * RATE + 3 * RATE - 3
+
+
+async def no_agent_has_room() -> tuple[str, list[str], int]:
+    """What `why` states where no agent holds anything for others, who has a standby, and refused deltas."""
+    fleet = SimFleet(7, 3)
+    await fleet.start()
+    for agent in fleet.agents:
+        assert agent.local is not None
+        agent.local.control.member_host.copy_store.panes.limit_bytes = 0
+    await fleet.apply(JOB.format("n", "STANDBY ALL LAG '100 ms'", TUMBLE))
+    await traffic(fleet, 30.0)
+    leader = master(fleet)
+    why = (await leader.ask("why", {"job": "sim/n"})).body
+    found = [agent.local.control.standbys() for agent in fleet.agents if agent.local is not None]
+    fleet.check()
+    stands = [each["jobs"]["sim/n"]["standby"] for each in found if "sim/n" in each["jobs"]]
+    return str(why), [each for each in stands if each], sum(each["refused"] for each in found)
+
+
+def test_where_no_agent_holds_anything_for_others_the_reason_is_named() -> None:
+    why, standbys, refused = vloop.run(no_agent_has_room())
+    assert "without a standby: " in why
+    assert NO_ROOM in why
+    assert standbys == []
+    assert refused > 0

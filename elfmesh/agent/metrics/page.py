@@ -98,6 +98,7 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("job",),
     ),
     "elf_standby_held_bytes": (GAUGE, "Open windows that the agent holds in memory for other agents.", ()),
+    "elf_standby_limit_bytes": (GAUGE, "limits.standby in bytes.", ()),
     "elf_standby_refused": (COUNTER, "Open windows that the agent has refused to hold.", ()),
     "elf_standby_lag_seconds": (
         GAUGE,
@@ -206,7 +207,9 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
         add("elf_job_tentative_overlap", overlap, job=job)
     for job, kept in sorted(reported.get("kept_if_lost", {}).items())[:JOBS_MAX]:
         add("elf_job_kept_if_lost", kept, job=job)
-    _add_standbys(add, reported.get("standbys", {"held_bytes": 0, "refused": 0, "jobs": {}}))
+    _add_standbys(
+        add, reported.get("standbys", {"held_bytes": 0, "limit_bytes": 0, "refused": 0, "jobs": {}})
+    )
     for job, each in _shown_jobs(reported["job_costs"]):
         _add_job(add, job, each, now_s)
     return found
@@ -214,6 +217,7 @@ def samples_of(reported: Mapping[str, Any], queues: Mapping[str, int], now_s: fl
 
 def _add_standbys(add: Callable[..., None], standbys: Mapping[str, Any]) -> None:
     add("elf_standby_held_bytes", standbys["held_bytes"])
+    add("elf_standby_limit_bytes", standbys["limit_bytes"])
     add("elf_standby_refused", standbys["refused"])
     for job, each in sorted(standbys["jobs"].items())[:JOBS_MAX]:
         add("elf_standby_shipped_bytes", each["shipped_bytes"], job=job)

@@ -65,7 +65,14 @@ def settings_of(agent: LocalAgent, memory: MemoryBudget) -> dict[str, Apply]:
     def disk_limit(config: AgentConfig) -> None:
         agent.frames.limit_bytes = config.limits.disk_bytes
 
-    settings: dict[str, Apply] = {"limits.memory": memory_limit, "limits.disk": disk_limit}
+    def standby_limit(config: AgentConfig) -> None:
+        agent.control.member_host.copy_store.panes.limit_bytes = config.limits.standby_bytes
+
+    settings: dict[str, Apply] = {
+        "limits.memory": memory_limit,
+        "limits.disk": disk_limit,
+        "limits.standby": standby_limit,
+    }
     store = memory.store
     if isinstance(store, SpillStore):
 

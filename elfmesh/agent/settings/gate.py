@@ -36,9 +36,8 @@ def gate_of(
         Signers(_keys(config.manifests.keys), config.manifests.signatures) if signed else None,
         namespaces,
     )
-    policy = policy_of(
-        config.fields, config.namespaces, signed, config.coordination.require, config.limits.adhoc_jobs
-    )
+    limited = config.limits.adhoc_jobs, config.limits.standby_bytes
+    policy = policy_of(config.fields, config.namespaces, signed, config.coordination.require, *limited)
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
     if host.problem or host.risk:
         log.error("%s", host.problem or host.risk)

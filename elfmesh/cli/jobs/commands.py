@@ -48,6 +48,7 @@ from elfmesh.cli.jobs.verify import verify_command
 from elfmesh.cli.jobs.wait import wait_command
 from elfmesh.cli.jobs.what_if import what_if_command
 from elfmesh.cli.jobs.why import why_command
+from elfmesh.cli.local.job_layout import note_standbys
 from elfmesh.control.jobs.policy import LABEL_NAMES
 from elfmesh.control.jobs.signing import text_digest
 from elfmesh.control.member.required_label import label_refusal
@@ -87,10 +88,10 @@ def apply_command(
     envelopes = read_signatures(path, signature)
     jobs = _statements(text, source)
     rule = {} if require is None else {"*": require}
-    for job_text, name, _ in jobs:
+    for job_text, name, *_ in jobs:
         if problem := label_refusal(rule, name, job_text, "--require"):
             raise RuntimeFailure(f"{name}: {problem}", where=source)
-    for _, _, streams in jobs:
+    for _, _, streams, _ in jobs:
         note_unknown_streams(client, streams, strict=strict)
     for job in jobs:
         old = _text_of_job(client, job[1]) if output == "table" else None
@@ -101,13 +102,15 @@ def apply_command(
             raise within(error, text, job[0], source) from None
         if output == "table":
             print_applied(answer, old, job[0])
+            if job[3] and not dry_run:
+                note_standbys(client, job[1])
         elif output == "json":
             print_json(answer)
         else:
             print_rows(output, APPLIED, [answer])
 
 
-def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
+def _statements(text: str, source: str) -> list[tuple[str, str, list[str], bool]]:
     from elfmesh.ql import job_read, parse_many
 
     try:
@@ -126,7 +129,8 @@ def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
                 QueryError(what, line=place.line, column=place.column, source=source, hint=hint), text
             )
         streams = [name for name in statement.streams if not job_read(name)]
-        jobs.append((statement.text, statement.job.qualified, streams))
+        has_standbys = statement.job.standby_us is not None
+        jobs.append((statement.text, statement.job.qualified, streams, has_standbys))
     return jobs
 
 

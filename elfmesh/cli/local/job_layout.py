@@ -8,9 +8,10 @@ import click
 from msgspec import UnsetType
 
 from elfmesh.api.client.client import Client
-from elfmesh.cli.common import print_json
+from elfmesh.cli.common import print_json, say
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedStandbys
+from elfmesh.errors import RuntimeFailure
 from elfmesh.text import printable
 from elfmesh.units import format_rate
 
@@ -26,6 +27,17 @@ def show_layout(job: str, output: str, api: str | None) -> None:
         return
     for line in layout_lines(read_reply(JobLayout, found)):
         click.echo(printable(line))
+
+
+def note_standbys(client: Client, job: str) -> None:
+    """Say why members of a job cannot have a standby in another failure domain."""
+    try:
+        plan = read_reply(JobLayout, client.ask("plan", job))
+    except RuntimeFailure as error:  # the job is there
+        say(f"The standbys are not known yet: {error.message}. `elf plan {job}` shows them.")
+        return
+    for note in () if isinstance(plan.standbys, UnsetType) else plan.standbys.notes:
+        say(note)
 
 
 def layout_lines(plan: JobLayout) -> Iterator[str]:
@@ -65,3 +77,5 @@ def standby_lines(plan: PlannedStandbys) -> Iterator[str]:
     wanted = plan.budget.removeprefix("KEEPS ")
     if wanted != plan.budget and plan.reachable < float(wanted):
         yield f"note: no choice of standbys keeps {wanted}; this one keeps {plan.reachable:.3f}"
+    for note in plan.notes:
+        yield f"note: {note}"

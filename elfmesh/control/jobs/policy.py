@@ -71,6 +71,7 @@ class Policy:
         signed: whether each version and the end of a job need signatures.
         require: the highest label of a job's output, by names of jobs or patterns.
         queries: maximum number of leased jobs (`elf query`) at a time.
+        standby_bytes: maximum size of the open windows that the agent holds for others; 0: it holds none.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
@@ -78,6 +79,7 @@ class Policy:
     signed: bool = False
     require: Mapping[str, str] = field(default_factory=dict)
     queries: int = 4
+    standby_bytes: int = 64_000_000
 
     def grant(self, namespace: str) -> Grant | None:
         if not self.namespaces:

@@ -10,11 +10,13 @@ not acknowledge is replaced after `TRIES` attempts, and not chosen for `AVOID_S`
 
 The terms name the members that have a standby (`replicas.standby_plans`).
 
-Paper: PPA II-B, IV. Deviation: a member has one standby, the nearest by id in another domain.
+Paper: PPA II-B, IV. Deviation: a member has one standby, in another domain: the present one, or else the
+nearest by id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import UnsetType
@@ -42,7 +44,8 @@ DELTAS_MAX = 512
 REPORT_S = 10.0
 ALONE = "no other agent is a member"
 TOO_BIG = "its open windows are larger than 16 MiB"
-NO_ROOM, SILENT = "no agent has room", "no agent acknowledges"
+NO_ROOM = "no agent has room within its limits.standby"
+SILENT = "no agent acknowledges"
 """Why a member has no standby."""
 
 
@@ -138,6 +141,8 @@ class PaneSender:
         self._avoided = {agent: until for agent, until in self._avoided.items() if until > now}
         usable = [each for each in self._peers if each.id not in self._avoided] or self._peers[:1]
         chosen = usable[0] if usable else None
+        if self._may_stay(usable):
+            chosen = self.standby
         if chosen == self.standby:
             return
         had, self.standby, self.acknowledged, self._sent = self.standby, chosen, False, None
@@ -147,6 +152,12 @@ class PaneSender:
             self._cut(whole=True)
         elif had is not None:
             self._context.emit(CutPanes(self._member.manifest.job_id, 0, whole=False))
+
+    def _may_stay(self, usable: Sequence[Contact]) -> bool:
+        """Whether the present standby is in no nearer domain than the best; a nearer id ends no chain."""
+        if not self.acknowledged or self.standby not in usable:
+            return False
+        return self._nearness(self.standby)[0] == self._nearness(usable[0])[0]
 
     def _cut(self, *, whole: bool) -> None:
         self._order += 1
@@ -226,7 +237,12 @@ class PaneSender:
             self._alarm.set(lag_s)
 
     def _due(self) -> None:
-        if self.standby is None:
+        before = self.standby
+        if before is None:
+            return
+        if self._sent is None and self._avoided and self._nearness(before)[0]:
+            self._choose()  # an agent in another domain may have room again
+        if self.standby != before:
             return
         if self._sent is None:
             large = self._delta_bytes > max(self._whole_bytes, DELTAS_BYTES_MIN)

@@ -5,7 +5,7 @@ came.
 
 Invariants: a delta is accepted only directly behind its predecessor. A member has at most two chains: the
 present one, and the one before it until the present one has reached the same event time, so that a second
-crash during a replay loses nothing. At most `HELD_BYTES_MAX` are held; a delta beyond that is refused.
+crash during a replay loses nothing. At most `limit_bytes` are held; a delta beyond that is refused.
 
 Paper: PPA II-B.
 """
@@ -26,7 +26,6 @@ from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bits_of
 
-HELD_BYTES_MAX = 64 << 20
 DELTA_BYTES, PANE_BYTES = 512, 64
 """Memory of a delta and of each of its panes beside the payload."""
 
@@ -60,12 +59,17 @@ class HeldChain:
 
 
 class PaneStore:
-    """The chains at one agent."""
+    """The chains at one agent.
+
+    Attributes:
+        limit_bytes: maximum size of all chains (`limits.standby`).
+        nbytes: their size.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._chains: dict[tuple[bytes, str], dict[bytes, list[HeldChain]]] = {}
-        self.nbytes = 0
+        self.limit_bytes, self.nbytes = context.policy.standby_bytes, 0
 
     def on_delta(self, sender: Contact, message: Delta, payload: bytes) -> None:
         """Take a delta and acknowledge it, or answer with the number that is missing."""
@@ -80,7 +84,7 @@ class PaneStore:
             self._context.stats["control.chain_refused"] += 1
             return
         if self._follows(chain, message):
-            if self.nbytes + _bytes_of(message, payload) > HELD_BYTES_MAX:
+            if self.nbytes + _bytes_of(message, payload) > self.limit_bytes:
                 self._context.stats["control.chain_no_room"] += 1
                 self._acknowledge(sender, message, chain.next, has_room=False)
                 return

@@ -21,9 +21,11 @@ def standby_report(context: Context, member_host: MemberHost) -> dict[str, Any]:
     A job is there if its member has shipped open windows. `standby` is null, and so is `lag_seconds`, if no
     agent has acknowledged them.
     """
+    panes = member_host.copy_store.panes
     members = (each for each in member_host.members.values() if each.panes.shipped_bytes)
     return {
-        "held_bytes": member_host.copy_store.panes.nbytes,
+        "held_bytes": panes.nbytes,
+        "limit_bytes": panes.limit_bytes,
         "refused": sum(context.stats[each] for each in REFUSED),
         "jobs": {each.manifest.qualified: _own(each) for each in members},
     }

@@ -57,6 +57,7 @@ class PlannedStandbys(msgspec.Struct, frozen=True):
         without: the same without standbys.
         reachable: the least fidelity that the plan would keep when all its standbys hold their windows.
         bytes_per_second: what all members together ship, as they have reported it.
+        notes: why members have no standby in another failure domain.
     """
 
     budget: str
@@ -67,6 +68,7 @@ class PlannedStandbys(msgspec.Struct, frozen=True):
     without: dict[str, float]
     reachable: float
     bytes_per_second: int = 0
+    notes: list[str] = []
 
 
 class JobLayout(msgspec.Struct, frozen=True, kw_only=True):

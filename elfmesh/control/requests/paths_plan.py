@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.failure_domains import domain_text
+from elfmesh.control.jobs.failure_domains import domain, domain_text, share
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.layout import group_of, notes
@@ -19,6 +21,7 @@ from elfmesh.control.protocol.replies_plan import (
 )
 from elfmesh.machine import Contact
 
+NO_STANDBY = "no other agent is a member, so no agent can stand by"
 NO_PATHS = "the job has no PATHS, so one tree reduces the contributions of all"
 
 
@@ -55,6 +58,16 @@ def job_layout(context: Context, master: Master) -> JobLayout:
     )
 
 
+def standby_notes(members: Sequence[Contact], across: str) -> list[str]:
+    """Return why members have no standby in another failure domain."""
+    if len(members) < 2:
+        return [NO_STANDBY]
+    together = {domain(each, across) for each in members}
+    if len(together) == 1 and all(share(members[0], each, across) for each in members[1:]):
+        return [f"all members are in one {across}, so no agent stands by outside the {across} of a member"]
+    return []
+
+
 def planned_standbys(master: Master) -> PlannedStandbys:
     """Return the standbys of a job with STANDBY. A standby in the domain of its member keeps nothing."""
     term, budget = master.term, master.term.plan.standbys
@@ -83,6 +96,7 @@ def planned_standbys(master: Master) -> PlannedStandbys:
     return PlannedStandbys(
         str(budget), term.plan.standby_across, rows, len(domains), shown(scenarios.kept(held)),
         shown(scenarios.kept(())), round(reachable, 4), sum(each.bytes_per_second or 0 for each in rows),
+        standby_notes([entry.contact for entry in term.book.active], term.plan.standby_across),
     )  # fmt: skip
 
 

@@ -115,6 +115,7 @@ def policy_of(
     signed: bool,
     require: Mapping[str, str] = MappingProxyType({}),
     queries: int = Policy.queries,
+    standby_bytes: int = Policy.standby_bytes,
 ) -> Policy:
     grants = {
         name: Grant(
@@ -129,7 +130,7 @@ def policy_of(
         )
         for name, each in namespaces.items()
     }
-    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require, queries)
+    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require, queries, standby_bytes)
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:

@@ -45,6 +45,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self_check: verify one in so many intervals of the jobs whose master is here against the raw logs of
             all their agents (`elf verify`); 0 for none. Each check reads all logs of these agents.
         adhoc_jobs: maximum number of queries over streams (`elf query`) that run here at a time; 0 for none.
+        standby: memory for the open windows that this agent holds as the standby of others; "0" for none.
     """
 
     cpu_percent: float | None = None
@@ -58,6 +59,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disk: str = "4 GB"
     self_check: int = 0
     adhoc_jobs: Annotated[int, msgspec.Meta(ge=0)] = 4
+    standby: str = "64 MB"
 
     @property
     def cores(self) -> float | None:
@@ -80,6 +82,10 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parse_size(self.spill)
 
     @property
+    def standby_bytes(self) -> int:
+        return parse_size(self.standby)
+
+    @property
     def disk_bytes(self) -> int | None:
         """`disk` in bytes, None for no limit."""
         return parse_size(self.disk) or None
@@ -87,7 +93,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def check_limits(limits: LimitsConfig, where: str) -> None:
     """Check the limits; `where` is the file and section. Raises ConfigError."""
-    for key in ("memory", "spill", "disk", "process_memory"):
+    for key in ("memory", "spill", "disk", "process_memory", "standby"):
         try:
             parse_size(getattr(limits, key))
         except ConfigError as error:

@@ -76,13 +76,14 @@ def test_a_member_has_the_lag_of_its_standby_and_a_standby_what_it_holds() -> No
         "t/m": {"standby": "web4", "lag_seconds": 0.4, "shipped_bytes": 900},
         "t/n": {"standby": None, "lag_seconds": None, "shipped_bytes": 5},
     }
-    standbys = {"held_bytes": 700, "refused": 3, "jobs": jobs}
+    standbys = {"held_bytes": 700, "limit_bytes": 900, "refused": 3, "jobs": jobs}
     found = parsed(write(samples_of(reported({}, standbys=standbys), {}, 100.0)))
     (lag,) = found["elf_standby_lag_seconds"]
     assert (lag.labels, lag.value) == ({"job": "t/m", "standby": "web4"}, 0.4)
     shipped = {each.labels["job"]: each.value for each in found["elf_standby_shipped_bytes"]}
     assert shipped == {"t/m": 900, "t/n": 5}
-    assert [found[f"elf_standby_{name}"][0].value for name in ("held_bytes", "refused")] == [700, 3]
+    names = ("held_bytes", "limit_bytes", "refused")
+    assert [found[f"elf_standby_{name}"][0].value for name in names] == [700, 900, 3]
 
 
 def test_metrics_hold_the_numbers_that_the_agent_reports() -> None:

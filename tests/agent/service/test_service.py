@@ -115,16 +115,19 @@ def test_a_service_is_ready_when_it_answers_and_reports_that_it_reloads_and_stop
     assert json.loads(healthy.stdout)["status"] == "ok"
     agent.manager.until(alive)
 
-    agent.configure('labels = { role = "db" }\n[limits]\nmemory = "50 MB"\ndisk = "9 MB"\nspill = "8 MB"')
+    agent.configure(
+        'labels = { role = "db" }\n[limits]\nmemory = "50 MB"\ndisk = "9 MB"\nspill = "8 MB"\nstandby = "0"'
+    )
     agent.signal(signal.SIGHUP)
     agent.manager.until(lambda fields: "RELOADING" in fields)
     reported = agent.manager.until(lambda fields: "READY" in fields)["STATUS"]
     assert reported.endswith(
-        "changed: limits.disk, limits.memory, limits.spill; needs a restart: labels.role"
+        "changed: limits.disk, limits.memory, limits.spill, limits.standby; needs a restart: labels.role"
     )
     described = Client(agent.api).agent()
     assert described["memory"]["limit_bytes"] == 25_000_000
     assert described["frame_log"]["limit_bytes"] == 9_000_000
+    assert described["standbys"]["limit_bytes"] == 0
 
     agent.config.write_text("memory = 5\n")
     agent.signal(signal.SIGHUP)

@@ -31,6 +31,18 @@ def test_apply_prints_the_object_of_the_interface(api: str, job: Path) -> None:
     assert rows[0]["state"] == "new"
 
 
+def test_apply_states_that_no_agent_can_stand_by(api: str, tmp_path: Path, backend: FakeBackend) -> None:
+    path = tmp_path / "job.elfql"
+    path.write_text(TEXT.replace("EVERY", "STANDBY ALL EVERY"))
+    standbys = {"budget": "ALL", "across": "rack", "members": [], "of": 1, "kept": {}, "without": {}}
+    note = "no other agent is a member, so no agent can stand by"
+    layout = {"job": "shop/top", "paths": 0, "across": "", "layout": None, "notes": []}
+    answer = layout | {"standbys": standbys | {"reachable": 0.0, "notes": [note]}}
+    backend.replies["plan"] = Reply(0, 200, answer)
+    assert note in elf("apply", "-f", str(path), "--api", api).stderr
+    assert note not in elf("apply", "-f", str(path), "--api", api, "-o", "json").stderr
+
+
 def test_apply_reads_stdin(api: str) -> None:
     assert elf("apply", "-f", "-", "--api", api, text=TEXT).exit_code == 0
 

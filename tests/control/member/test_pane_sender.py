@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
+from elfmesh import ids
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.terms import RosterEntry
@@ -118,6 +119,37 @@ def test_a_member_that_the_plan_leaves_out_has_no_standby_and_drops_the_one_that
     assert rig.out()[0] == CutPanes(JOB, 2, whole=True)
 
 
+def test_a_nearer_member_in_the_same_domain_ends_no_chain() -> None:
+    me = new_context(1).me.id
+    near, far = sorted((member(3, "r2"), member(4, "r2")), key=lambda each: ids.distance(each.contact.id, me))
+    rig = Rig(far).begun()
+    rig.sender.on_roster(replace(TERMS, members=(*rig.members, near)))
+    assert rig.sender.standby == far.contact
+    assert rig.deltas() == []
+
+
+def test_a_member_in_another_domain_takes_the_place_of_a_standby_in_the_same() -> None:
+    rig = Rig(member(2, "r1")).begun()
+    rig.sender.on_roster(replace(TERMS, members=(*rig.members, member(3, "r2"))))
+    assert rig.sender.standby == member(3, "r2").contact
+
+
+def test_a_standby_in_the_same_domain_is_left_for_another_that_may_have_room_again() -> None:
+    rig = Rig(member(2, "r1"), member(3, "r2"))
+    rig.cut(1, whole=True)
+    rig.acknowledge(1, 0, has_room=False)
+    rig.cut(2, whole=True)
+    rig.acknowledge(2, 1)
+    assert rig.sender.standby == rig.members[1].contact, "the other one has no room"
+    for moment in range(1, 2 * int(AVOID_S)):
+        run(rig.context, float(moment))
+        for order in [each for each in rig.out() if isinstance(each, CutPanes)]:
+            rig.cut(order.number, whole=order.whole, payload=b"x" if order.whole else b"")
+            if order.whole:
+                rig.acknowledge(3, 1)
+    assert rig.sender.standby == rig.members[2].contact
+
+
 def test_the_label_of_the_clause_decides_what_another_domain_is() -> None:
     rig = Rig()
     rig.side.plan = read_plan(TEXT.replace("ALL", "ALL ACROSS region"))
@@ -159,6 +191,21 @@ def test_what_is_not_acknowledged_is_sent_again_and_then_to_another_agent() -> N
     assert rig.sender.standby not in (None, first)
     rig.cut(3, whole=True)
     assert rig.deltas() == [(rig.sender.standby, 2, 0)]
+
+
+def test_an_agent_that_acknowledges_nothing_is_not_chosen_again_while_another_stands_by() -> None:
+    """An agent of an earlier release gets no deltas, because its connection has an earlier version."""
+    rig = Rig()
+    first = rig.sender.standby
+    rig.cut(1, whole=True)
+    run(rig.context, AGAIN_S * (TRIES + 0.5))
+    rig.cut(2, whole=True)
+    rig.acknowledge(2, 1)
+    other = rig.sender.standby
+    assert other not in (None, first)
+    rig.context.now += 2 * AVOID_S
+    rig.sender.on_roster(replace(TERMS, members=rig.members))
+    assert rig.sender.standby == other
 
 
 def test_a_standby_without_room_is_replaced_and_the_only_one_asked_again_later() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.member import pane_store as under_test
 from elfmesh.control.member.pane_store import ANSWERS_MAX, DELTA_BYTES, PANE_BYTES, PaneStore
 from elfmesh.control.protocol.messages_safety import Surrender
@@ -28,8 +29,9 @@ def delta(
 
 
 class Rig:
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy = OPEN) -> None:
         self.context = new_context(1)
+        self.context.policy = policy
         self.store = PaneStore(self.context)
 
     def send(self, message: Delta, payload: bytes = b"x", sender: Contact = A) -> list[Chained]:
@@ -107,12 +109,19 @@ def test_a_delta_of_a_chain_that_is_over_is_refused() -> None:
     assert rig.surrender() == [[(1, 2, 0)]]
 
 
-def test_a_store_without_room_answers_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "HELD_BYTES_MAX", SIZE)
+def test_a_store_holds_no_more_than_its_limit_and_answers_so() -> None:
     rig = Rig()
+    rig.store.limit_bytes = SIZE
     rig.send(delta(0))
     assert rig.send(delta(1)) == acknowledged(1, has_room=False)
     assert rig.context.stats["control.chain_no_room"] == 1
+    assert rig.store.nbytes == SIZE
+
+
+def test_an_agent_whose_limit_is_0_holds_nothing_for_others() -> None:
+    rig = Rig(Policy(standby_bytes=0))
+    assert rig.send(delta(0)) == acknowledged(0, has_room=False)
+    assert rig.surrender() == []
 
 
 def test_the_same_chain_is_sent_to_one_master_a_few_times_only() -> None:

@@ -17,7 +17,12 @@ JOB = (
 
 def test_a_job_without_the_clause_has_no_standby_and_refused_deltas_are_counted() -> None:
     rig = Led()
-    assert rig.agent.control.standbys() == {"held_bytes": 0, "refused": 0, "jobs": {}}
+    assert rig.agent.control.standbys() == {
+        "held_bytes": 0,
+        "limit_bytes": 64_000_000,
+        "refused": 0,
+        "jobs": {},
+    }
     for name in REFUSED:
         rig.context.stats[name] += 2
     assert rig.agent.control.standbys()["refused"] == 4

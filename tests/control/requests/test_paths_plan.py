@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.control.protocol.messages_standby import Shipping
-from elfmesh.control.requests.paths_plan import job_layout, planned_standbys
+from elfmesh.control.requests.paths_plan import NO_STANDBY, job_layout, planned_standbys, standby_notes
+from tests.control.contexts import new_context
 from tests.control.member.support import TEXT
 from tests.control.requests.led import JOB, Led, shown
 
@@ -34,6 +35,17 @@ def test_only_standbys_that_hold_windows_keep_anything(clause: str, count: int) 
     assert set(whole.kept.values()) == {1.0}
     assert set(whole.without) == {each.name for each in term.book.active}, "each host is a domain"
     assert rig.described()["kept_if_lost"] == whole.kept
+
+
+def test_a_note_states_that_no_agent_can_stand_by_and_that_all_are_in_one_rack() -> None:
+    rig = Led(TEXT.replace("DEADLINE", "STANDBY ALL DEADLINE"))
+    assert planned_standbys(rig.master).notes == [], "without labels, each host is a domain"
+    members = [new_context(number, "r1").me for number in range(3)]
+    assert standby_notes(members[:1], "rack") == [NO_STANDBY]
+    (note,) = standby_notes(members, "rack")
+    assert note.startswith("all members are in one rack")
+    assert standby_notes([*members, new_context(4, "r2").me], "rack") == []
+    assert standby_notes([*members, new_context(4).me], "rack") == []
 
 
 def test_why_names_members_of_the_plan_without_a_standby_and_the_reason() -> None:

@@ -24,6 +24,7 @@ def test_the_defaults_are_allowed() -> None:
         ({"memory": "15 MB"}, "memory"),
         ({"memory": "much"}, "memory"),
         ({"spill": "-1"}, "spill"),
+        ({"standby": "some"}, "standby"),
         ({"disk": "999 kB"}, "disk"),
         ({"process_memory": "127 MB"}, "process_memory"),
         ({"self_check": -1}, "self_check"),
@@ -42,7 +43,14 @@ def test_a_limit_that_cannot_be_is_named(wrong: dict[str, Any], key: str) -> Non
 
 @pytest.mark.parametrize(
     "least",
-    [{"memory": "16 MB"}, {"disk": "0"}, {"disk": "1 MB"}, {"process_memory": "0"}, {"job_share": 1.0}],
+    [
+        {"memory": "16 MB"},
+        {"disk": "0"},
+        {"disk": "1 MB"},
+        {"standby": "0"},
+        {"process_memory": "0"},
+        {"job_share": 1.0},
+    ],
 )
 def test_the_least_that_may_be_is_allowed(least: dict[str, Any]) -> None:
     check_limits(LimitsConfig(**least), "limits")
