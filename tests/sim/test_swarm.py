@@ -68,6 +68,7 @@ from tests.control.register.test_lost_votes import (
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
+from tests.control.replicas import test_prefix_store as prefix_store
 from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
 from tests.control.test_second_way_flows import noticed as asked_directly
@@ -191,6 +192,10 @@ NOTICED_BY = {
     "standby-elsewhere": pane_sender.in_another_rack,
     "earlier-chain-stays": pane_store.test_the_earlier_chain_stays_until_the_new_one_has_reached_its_time,
     "chains-of-the-epoch": pane_store.test_numbers_of_another_epoch_and_of_other_members_get_nothing,
+    "deltas-of-the-version": prefix_store.test_deltas_of_another_version_do_not_count,
+    "prefix-ends-with-its-seal": (
+        prefix_store.test_a_window_has_only_what_was_read_before_its_member_sealed_it
+    ),
     "plan-changes-for-a-gain": standby_plans.test_noise_of_the_rates_moves_no_chain,
     "standbys-within-their-rate": (
         standby_plans.test_a_plan_above_its_rate_is_replaced_at_once_and_the_dear_member_stays_out

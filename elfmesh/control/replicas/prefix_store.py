@@ -139,7 +139,7 @@ class PrefixStore:
             deltas = [
                 (each, payload)
                 for pane in panes
-                for first, each, payload in chain.panes.get((evaluated, pane), ())
+                for first, each, payload in self._of_version(chain, evaluated, pane)
                 if self._is_open(first, interval)
             ]
             one = Included(
@@ -154,6 +154,12 @@ class PrefixStore:
         return best
 
     @staticmethod
+    @safeguard("deltas-of-the-version")
+    def _of_version(chain: _Chain, evaluated: int, pane: int) -> Sequence[tuple[int, PaneDelta, bytes]]:
+        return chain.panes.get((evaluated, pane), ())
+
+    @staticmethod
+    @safeguard("prefix-ends-with-its-seal")
     def _is_open(first: int, interval: int) -> bool:
         """Whether a delta has all records of an interval since the delta before it.
 

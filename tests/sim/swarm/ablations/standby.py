@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.ablations.names import Patch, always
@@ -19,12 +20,20 @@ ELSEWHERE = {
     "standby-elsewhere": "tests/control/member/test_pane_sender.py",
     "earlier-chain-stays": "tests/control/member/test_pane_store.py",
     "chains-of-the-epoch": "tests/control/member/test_pane_store.py",
+    "deltas-of-the-version": "tests/control/replicas/test_prefix_store.py",
+    "prefix-ends-with-its-seal": "tests/control/replicas/test_prefix_store.py",
     "plan-changes-for-a-gain": "tests/control/replicas/test_standby_plans.py",
     "standbys-within-their-rate": "tests/control/replicas/test_standby_plans.py",
     "plan-is-inherited": "tests/control/master/test_term_state.py",
 }
 """No agent of a seed leaves at once, no invariant names the first of several tentative records, and a wrong
 plan costs a prefix and makes no record wrong."""
+
+
+def _any_version(chain: Any, evaluated: int, pane: int) -> list[Any]:
+    """All deltas of a pane, whichever version has evaluated them."""
+    return [each for (_, at), found in chain.panes.items() if at == pane for each in found]
+
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "chain-order": (
@@ -82,6 +91,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "a standby answers for the members that the requesting master means by their numbers",
         "D-21",
         always(("chains-of-the-epoch", staticmethod(lambda terms, message: True))),
+        DYING,
+    ),
+    "deltas-of-the-version": (
+        "an interval has deltas of the version that evaluates it only",
+        "D-16",
+        always(("deltas-of-the-version", staticmethod(_any_version))),
+        DYING,
+    ),
+    "prefix-ends-with-its-seal": (
+        "what a member reads after it has sealed a window is not in the window's prefix",
+        "D-21",
+        always(("prefix-ends-with-its-seal", staticmethod(lambda first, interval: True))),
         DYING,
     ),
     "plan-changes-for-a-gain": (
