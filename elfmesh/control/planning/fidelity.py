@@ -23,6 +23,9 @@ from elfmesh.control.planning.topology import Operator, Topology, shares
 CELLS_MAX = 1 << 22
 """Numbers of one step of `fidelities`; larger sets of sets are evaluated in several steps."""
 
+ADDED_MAX = 8
+"""Rows of a sum up to which they are added one by one, because `reduceat` takes several times as long."""
+
 Alive = NDArray[np.bool_]
 Amounts = NDArray[np.float64]
 Sets = NDArray[np.uint8]
@@ -67,7 +70,7 @@ class WeightedInputs:
         sent = values[self.sent]
         if len(self.senders) == len(self.receivers):
             return sent  # each receiver has one sender
-        return np.add.reduceat(sent * self.weights[:, None], self.starts, axis=0)
+        return _added(sent * self.weights[:, None], self.starts)
 
     def any(self, sets: Sets) -> Sets:
         """Return the sets with any sender of each of `receivers`."""
@@ -76,7 +79,20 @@ class WeightedInputs:
             sent = sent & self.counted[:, None]
         if len(self.senders) == len(self.receivers):
             return sent
+        if len(self.starts) == 1:
+            return np.bitwise_or.reduce(sent, axis=0, keepdims=True)
         return np.bitwise_or.reduceat(sent, self.starts, axis=0)
+
+
+def _added(sent: Amounts, starts: NDArray[np.intp]) -> Amounts:
+    """Return the sums of the rows from each start to the next; few rows each are added one by one."""
+    count = len(sent) // len(starts)
+    if count <= ADDED_MAX and np.array_equal(starts, np.arange(0, len(sent), count)):
+        found = sent[::count].copy()
+        for at in range(1, count):
+            found += sent[at::count]
+        return found
+    return np.add.reduceat(sent, starts, axis=0)
 
 
 def fidelity(topology: Topology, alive: Iterable[int]) -> float:

@@ -85,8 +85,8 @@ class StructuredStep:
         self._single = np.full((len(self._units), stops[-1]), -1)
         for at, rows in enumerate(self._rows):
             self._single[at, rows] = np.arange(rows.stop - rows.start)
-        self._single_tasks = self._tasks(self._single)
-        self._single_sets = packed(self._single_tasks.T)
+        self._single_rows = np.ascontiguousarray(self._tasks(self._single).T)
+        self._single_sets = packed(self._single_rows)
 
     def step(self, plan: frozenset[int], room: int) -> frozenset[int]:
         """Return the plan with the densest candidate; the plan itself if none fits.
@@ -101,14 +101,13 @@ class StructuredStep:
         if not fit.any():
             return plan
         base = float(self._measure(self._topology, fixed[None, :])[0])
-        values = self._values(self._single_tasks, self._single_sets, fit, fixed, base)
+        values = self._values(self._single_rows, self._single_sets, fit, fixed, base)
         candidates = self._single.copy()
         searching = fit & (values <= base + 10.0**-TIE)
         grown = self._grow(candidates, costs, searching, room, missing)
         if grown.any():
-            tasks = self._tasks(candidates[:, grown])
-            every = np.ones(tasks.shape[1], dtype=np.bool_)
-            values[grown] = self._values(tasks, packed(tasks.T), every, fixed, base)
+            rows = self._tasks(candidates[:, grown]).T
+            values[grown] = self._values(rows, None, np.ones(len(rows), dtype=np.bool_), fixed, base)
         fitting = np.flatnonzero(fit)
         densities = ((values[fitting] - base) / costs[fitting]).round(TIE)
         ties = self._tasks(self._begin_first(candidates[:, fitting[densities == densities.max()]]))
@@ -119,7 +118,8 @@ class StructuredStep:
         """Return the tasks of candidates, shape (tasks, candidates)."""
         tasks = np.zeros((len(self._topology), candidates.shape[1]), dtype=np.bool_)
         for unit, segments in zip(self._units, candidates, strict=True):
-            tasks[unit.columns] = unit.members[:, segments]
+            if segments.max() >= 0:
+                tasks[unit.columns] = unit.members[:, segments]
         return tasks
 
     def _begin_first(self, candidates: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -129,21 +129,24 @@ class StructuredStep:
         return candidates[:, first == first.min()]
 
     def _values(
-        self, tasks: Alive, sets: Sets, wanted: Alive, fixed: Alive, base: float
+        self, rows: Alive, sets: Sets | None, wanted: Alive, fixed: Alive, base: float
     ) -> NDArray[np.float64]:
         """Return the OF with each candidate beside what is fixed.
 
         Args:
-            tasks: of the candidates, tasks first.
-            sets: the same, packed.
+            rows: the tasks of each candidate.
+            sets: the same, packed; None: they are not yet.
             wanted: the candidates to evaluate.
             fixed: the plan, and what is outside the part.
-            base: the OF with what is fixed alone, which most candidates do not raise.
+            base: the OF with what is fixed alone. While it is 0, few candidates raise it.
         """
-        rises = wanted & self._measure.raised(self._topology, fixed, sets, len(wanted))
+        rises = wanted
+        if not base:
+            sets = packed(rows) if sets is None else sets
+            rises = wanted & self._measure.raised(self._topology, fixed, sets, len(wanted))
         found = np.full(len(wanted), base)
         if rises.any():
-            found[rises] = self._measure(self._topology, (tasks[:, rises] | fixed[:, None]).T)
+            found[rises] = self._measure(self._topology, (rows if rises.all() else rows[rises]) | fixed)
         return found
 
     def _grow(
