@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -108,10 +108,15 @@ fuzz-guided: $(NATIVE) ## one harness (FUZZ_HARNESS) by atheris, which follows c
 CHAOS_KILLS ?= 1000
 CHAOS_PAUSES ?= 200
 CHAOS_AT_ONCE ?= 2
+CHAOS_RACKS ?= 100
 
-chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times and verified (long); goes on where it was ended
+chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times, then CHAOS_RACKS racks, and verified (long); goes on where it was ended
 	@$(BIN)/python -m tests.chaos build/chaos --kills $(CHAOS_KILLS) --pauses $(CHAOS_PAUSES) \
 		--at-once $(CHAOS_AT_ONCE) --docs
+	@$(MAKE) --no-print-directory chaos-racks
+
+chaos-racks: $(NATIVE) ## racks of real agents killed at once, CHAOS_RACKS times, and verified (half an hour)
+	@$(BIN)/python -m tests.chaos build/chaos-racks --rack-kills $(CHAOS_RACKS)
 
 TOOLS := build/tools
 # The time of the last commit: the same sources give the same files.

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.rack_storm import RackStorm, rack_weather
 from tests.chaos.storm import Storm, Weather
 from tests.reliability import write_section
 
@@ -26,7 +27,7 @@ agents import. A verifier that reads only raw logs and results (tests/chaos/veri
 by name, and adds up the buckets: each record is in exactly one, a row, `late_dropped`, `expired` or a dead
 letter whose outcome is unknown. Clients change a job of their own meanwhile; what they are told has to be
 linearizable (tests/linearizable.py). `make test-all` runs 16
-kills (tests/chaos/test_storm.py), `make chaos` 1,000.
+kills (tests/chaos/test_storm.py), `make chaos` 1,000 and kills 100 racks at once.
 
 Written by `python -m tests.chaos`.
 
@@ -50,6 +51,9 @@ WAITS = {
 ROUND_KILLS, ROUND_S = 150, 75.0
 """Kills and seconds of one storm, at most; its directory is verified, and thrown away if all is well."""
 
+ROUND_RACKS = 10
+"""Racks that are killed for a while in one storm; then one is killed for good."""
+
 SIZES = (8, 6, 16)
 """Agents of one storm after the other."""
 
@@ -65,6 +69,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     arguments.add_argument("directory", type=Path)
     arguments.add_argument("--kills", type=int, default=1000)
+    arguments.add_argument("--rack-kills", type=int, default=0, help="kill so many racks, and nothing else")
     arguments.add_argument("--pauses", type=int, default=200)
     arguments.add_argument("--pause-max-s", type=float, default=60.0)
     arguments.add_argument("--agents", type=int, help="in each storm, instead of 6 to 16")
@@ -94,7 +99,7 @@ def main() -> int:
 def beside(options: argparse.Namespace, number: int) -> list[str]:
     """The command of another one like this, which says nothing in the end."""
     words = [sys.executable, "-m", "tests.chaos", str(options.directory), "--at-once", "0"]
-    for name in ("kills", "pauses", "pause_max_s", "agents", "seconds", "storm_s"):
+    for name in ("kills", "rack_kills", "pauses", "pause_max_s", "agents", "seconds", "storm_s"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return [*words, "--seed", str(options.seed + number * SEEDS_APART), *(["--keep"] if options.keep else [])]
@@ -113,7 +118,7 @@ def until_enough(options: argparse.Namespace) -> None:
             file.write(json.dumps(found) + "\n")
         if found["ok"] and not options.keep:
             shutil.rmtree(home)
-        notified = ("seed", "ok", "agents", "kills", "pauses", "seconds", "settled_s", "load")
+        notified = ("seed", "ok", "agents", "kills", "racks", "pauses", "seconds", "settled_s", "load")
         print(json.dumps({key: found[key] for key in notified}), flush=True)
 
 
@@ -129,6 +134,9 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> Weather | None:
     """What the next storm is made of; None if there were enough."""
+    if options.rack_kills:
+        racks = options.rack_kills - sum(each["racks"] for each in rounds)
+        return rack_weather(min(ROUND_RACKS, racks), options.storm_s) if racks > 0 else None
     kills = options.kills - sum(each["kills"] for each in rounds)
     pauses = options.pauses - sum(each["pauses"] for each in rounds)
     if kills <= 0 and pauses <= 0:
@@ -150,7 +158,7 @@ def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> W
 def storm(home: Path, seed: int, weather: Weather) -> dict[str, Any]:
     """One storm and what the verifier says of it, in a process of its own."""
     home.mkdir(parents=True)
-    toll = Storm(home, seed, weather).run()
+    toll = (RackStorm if weather.racks else Storm)(home, seed, weather).run()
     command = [sys.executable, "-m", "tests.chaos.verify", str(home)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
@@ -173,6 +181,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "storms": len(rounds),
         "kills": sum(each["kills"] for each in rounds),
+        "racks": sum(each["racks"] for each in rounds),
         "pauses": sum(each["pauses"] for each in rounds),
         "seconds": round(sum(each["seconds"] for each in rounds)),
         "records": sum(each["records"] for each in verdicts),
@@ -181,6 +190,7 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "declared_missing": sum(each["declared_missing"] for each in verdicts),
         "declared_late": sum(each["declared_late"] for each in verdicts),
         "declared_expired": sum(each["declared_expired"] for each in verdicts),
+        "in_prefixes": sum(each["in_prefixes"] for each in verdicts),
         "asked": sum(each["asked"] for each in verdicts),
         "settled": sum(each["settled"] for each in verdicts),
         "wrong": {name: sum(len(each[name]) for each in verdicts) for name in lists},

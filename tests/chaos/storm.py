@@ -83,7 +83,8 @@ class Weather:
         link: of all directions.
         cuts: cut off agents for a while, masters as well.
         horizon_s: of the jobs.
-        racks: the agents are spread over so many, and whole racks are killed; 0: agents are.
+        racks: the agents are spread over so many, and whole racks are killed (`rack_storm`); 0: agents are.
+        rack_kills: it goes on until so many racks were killed.
         standby: clause of the jobs.
         requests: the clients stop when the outcomes of so many of their requests are known.
     """
@@ -102,6 +103,7 @@ class Weather:
     cuts: bool = True
     horizon_s: float = 10.0
     racks: int = 0
+    rack_kills: int = 0
     standby: str = ""
     requests: int = 12
 
@@ -112,6 +114,7 @@ class Toll:
 
     acts: Counter[str] = field(default_factory=Counter)
     kills: int = 0
+    racks: int = 0
     pauses: int = 0
     fail_overs_s: list[float] = field(default_factory=list)
     settled_s: float = 0.0
@@ -144,8 +147,6 @@ class Storm:
         self._servers = Servers(homes, rate=weather.rate, rotate_s=weather.rotate_s, seed=seed)
         self._observer = Observer(directory / "history.ndjson", self._up, seed)
         self._clients = Clients(directory, self._up, seed)
-        for agent in self.agents if weather.racks else ():
-            agent.extra += ["--label", f"rack=r{agent.number % weather.racks}"]
         self.clauses = f"{CLAUSES.format(horizon_s=weather.horizon_s)} {weather.standby}".strip()
         self._healed_at: float | None = None
         self._begun = False
@@ -161,6 +162,7 @@ class Storm:
                 self._act()
                 self._wait(self._rng.expovariate(1 / self.weather.every_s))
             self._settle()
+            self._after()
         finally:
             self._end()
         self.toll.seconds = time.monotonic() - began
@@ -170,6 +172,9 @@ class Storm:
     def _goes_on(self) -> bool:
         enough = self.toll.kills >= self.weather.kills and self.toll.pauses >= self.weather.pauses
         return not (enough and self._observer.fail_overs)
+
+    def _after(self) -> None:
+        """What happens when all is settled: nothing more."""
 
     # -- before and after ------------------------------------------------------------------------------
 
@@ -269,11 +274,9 @@ class Storm:
             return
         if len(self.agents) - len(up) >= self.weather.down_max or not up:
             return
-        if self.weather.racks:
-            if len(up) == len(self.agents):
-                rack = self._rng.randrange(self.weather.racks)
-                self._kill_rack([agent for agent in up if agent.number % self.weather.racks == rack])
-            return
+        self._strike(up)
+
+    def _strike(self, up: list[Victim]) -> None:
         acts = ["kill"] * 4 + ["kill a master"] * 4 + ["kill several"] * 2 + ["reset", "half open", "slow"]
         if self.toll.pauses < self.weather.pauses:
             acts += ["pause"] * 2
@@ -290,10 +293,6 @@ class Storm:
         )
         for each in several:
             self._suffer(act, each)
-
-    def _kill_rack(self, agents: list[Victim]) -> None:
-        for each in agents:
-            self._suffer("kill a rack", each)
 
     def _suffer(self, act: str, victim: Victim) -> None:
         self.toll.acts[act] += 1
