@@ -6,6 +6,10 @@ import asyncio
 import random
 from typing import Any
 
+import pytest
+
+from elfmesh.control.replicas.direct_requests import ASKED_MAX, EXPECTED_BYTES_MAX, DirectRequests
+from tests.exhaustive import nightly
 from tests.sim.test_stories import master, traffic
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimFleet, wall_us
@@ -13,6 +17,12 @@ from tests.sim.world.agents import SimFleet, wall_us
 WINDOW_S, DEADLINE_S = 10, 0.5
 JOB = f"""CREATE JOB sim.n DEADLINE '{DEADLINE_S} s' AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '{WINDOW_S}' SECOND), k"""
+
+
+SEEDS_MORE, SEEDS = 3, 20
+"""Fleets of sixty agents in `make test-all` and `make test-nightly`."""
+
+MANY = 400
 
 
 async def first_tentative(seed: int, agents: int, killed: int, fanout: int) -> tuple[int, int, float, int]:
@@ -64,3 +74,44 @@ def noticed() -> None:
 
 def test_every_living_agent_is_in_the_first_tentative_record() -> None:
     noticed()
+
+
+def wide(seed: int, agents: int = 60, killed: int = 15) -> None:
+    inside, living, closed_s, before = vloop.run(first_tentative(seed, agents, killed, fanout=4))
+    assert (inside, before) == (living, 0)
+    assert closed_s < 2.5
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(SEEDS_MORE))
+def test_so_it_is_in_a_fleet_of_sixty(seed: int) -> None:
+    wide(seed)
+
+
+@nightly
+def test_so_it_is_in_many_fleets_of_sixty_and_in_one_of_two_hundred() -> None:
+    for seed in range(SEEDS_MORE, SEEDS):
+        wide(seed)
+    wide(1, 200, 50)
+
+
+@nightly
+def test_members_that_are_missing_at_once_are_asked_a_limited_number_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All reducers below the root are lost, so that more members are missing than are asked at a time."""
+    awaited: list[tuple[int, int, int]] = []
+    ask = DirectRequests.ask
+
+    def counted(self: DirectRequests, missing: int, at: int, answer_bytes: int) -> float:
+        again_at = ask(self, missing, at, answer_bytes)
+        awaited.append((missing.bit_count(), len(self._asked), len(self._asked) * answer_bytes))
+        return again_at
+
+    monkeypatch.setattr(DirectRequests, "ask", counted)
+    inside, living, _, _ = vloop.run(first_tentative(1, MANY, MANY // 2, fanout=2))
+    assert inside <= living
+    missing, requests, nbytes = (max(each) for each in zip(*awaited, strict=True))
+    assert missing > ASKED_MAX, "otherwise nothing is limited"
+    assert requests == ASKED_MAX
+    assert nbytes <= EXPECTED_BYTES_MAX
