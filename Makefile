@@ -115,7 +115,7 @@ chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times, then CHAOS_RACKS racks
 		--at-once $(CHAOS_AT_ONCE) --docs
 	@$(MAKE) --no-print-directory chaos-racks
 
-chaos-racks: $(NATIVE) ## racks of real agents killed at once, CHAOS_RACKS times, and verified (half an hour)
+chaos-racks: $(NATIVE) ## racks of real agents killed at once, CHAOS_RACKS times, and verified (40 minutes)
 	@$(BIN)/python -m tests.chaos build/chaos-racks --rack-kills $(CHAOS_RACKS)
 
 TOOLS := build/tools

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from elfmesh.control.planning.fidelity import fidelity
 from elfmesh.control.planning.planner import plan
 from elfmesh.control.planning.topology_text import read_topology, topology_values
 from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from tests.control.member import test_pane_store as standby
+from tests.control.register.support import JOB
 from tests.control.replicas import test_prefix_store as master
 from tests.fuzz.engine import DEAR, Harness
 from tests.fuzz.mutate import BYTES, NUMBERS, changed, mutated
@@ -53,7 +55,22 @@ WORDS = tuple(
     )
 )
 
-VALUES = (*NUMBERS, 0.5, 1e308, -1.0, None, True, "", "O1", "t1", "full", "split", "merge", [], {})
+VALUES: tuple[Any, ...] = (
+    *NUMBERS,
+    0.5,
+    1e308,
+    -1.0,
+    None,
+    True,
+    "",
+    "O1",
+    "t1",
+    "full",
+    "split",
+    "merge",
+    [],
+    {},
+)
 """Values that take the place of others."""
 
 
@@ -114,7 +131,7 @@ def chains() -> Harness:
 
 def _at_standby(data: bytes) -> None:
     rig = standby.Rig()
-    for delta, payload in _deltas(data, standby.A.id, standby.JOB):
+    for delta, payload in _deltas(data, standby.A.id, JOB):
         refused = rig.context.stats["control.malformed"]
         rig.send(delta, payload)
         assert (rig.context.stats["control.malformed"] > refused) != _sound(delta)
@@ -122,7 +139,7 @@ def _at_standby(data: bytes) -> None:
         assert len({(boot, chain) for boot, chain, _ in answer}) == 1
         assert [seq for _, _, seq in answer] == list(range(len(answer)))
     assert 0 <= rig.store.nbytes <= rig.store.limit_bytes
-    rig.store.stopped(standby.JOB, "i")
+    rig.store.stopped(JOB, "i")
     assert not rig.store.nbytes
 
 

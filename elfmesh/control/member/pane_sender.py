@@ -155,7 +155,7 @@ class PaneSender:
 
     def _may_stay(self, usable: Sequence[Contact]) -> bool:
         """Whether the present standby is in no nearer domain than the best; a nearer id ends no chain."""
-        if not self.acknowledged or self.standby not in usable:
+        if not self.acknowledged or self.standby is None or self.standby not in usable:
             return False
         return self._nearness(self.standby)[0] == self._nearness(usable[0])[0]
 
