@@ -2,7 +2,8 @@
 
 Parts: `accuracy` is Fig. 12 and compares fidelity (OF) and internal completeness (IC) with the accuracy of
 answers, on generated records. `recovery` is Figs. 7, 8 and 10: whole agents on virtual time, one of which is
-killed for good, or all of a region but the voters. The planners themselves are in `benchmarks.planners`.
+killed for good, or all of a region but the voters. `replication_traces` has the parts on recorded data, and
+`replication_agents` those with real agents. The planners themselves are in `benchmarks.planners`.
 Recovery that does not end within 80 s fails the run. Virtual time has no cost of reading a log, so a run
 without standbys takes as long as the victims are away.
 """
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
+from benchmarks import replication_agents, replication_traces
 from benchmarks.harness import Figure, checked
 from benchmarks.planners import q1, q2
 from elfmesh.control.jobs.pages import decode_page
@@ -226,4 +228,9 @@ async def _killed(clause: str, *, many: bool) -> tuple[float, float]:
     return took, share
 
 
-PARTS: dict[str, Callable[..., list[Figure]]] = {"accuracy": figure_12, "recovery": recovery}
+PARTS: dict[str, Callable[..., list[Figure]]] = {
+    "accuracy": figure_12,
+    "recovery": recovery,
+    **replication_traces.PARTS,
+    **replication_agents.PARTS,
+}
