@@ -85,8 +85,9 @@ PEERS = (
     Peer(
         "Vector",
         "The examples of VRL's reference (docs/generated, MPL-2.0): its parsers of log formats that are ours "
-        "by our parsers, where a field is text unless its format says more; its functions as expressions. "
-        "What is an error there is null here, refused, or counted as a `parse_error`.",
+        "by our parsers, where a field is text unless its format says more; its functions as expressions. An "
+        "object is a record whose fields are columns, and a list of objects is a row for each. What is an "
+        "error there is null here, refused, or counted as a `parse_error`.",
         vector,
     ),
 )

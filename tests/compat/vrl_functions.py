@@ -7,12 +7,32 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.compat.cases import Case, NotOurs, Ours, Row, Translation, same_rows
-from tests.compat.vrl_formats import FORMATS, VRL
+from tests.compat.cases import Case, NotOurs, Row, Translation, same_rows
+from tests.compat.vrl_formats import VRL, is_read
+from tests.compat.vrl_queries import SINGLE, out
 
 RECORD: Row = {"one": 1}
+RECORDS: Mapping[str, Row] = {
+    "Flatten object": {"parent1": {"child1": 1, "child2": 2}, "parent2": {"child3": 3}},
+    "Flatten object with custom separator": {"foo": {"bar": True}},
+    "Flatten object with except": {"parent": {"child": 1}, "keep": {"nested": 2}},
+    "Tag range": {"tags": ["a:x", "b:y", "c:z"]},
+    "OR query": {"message": "contains this and that"},
+    "AND query": {"message": "contains only this"},
+    "Attribute wildcard": {"name": "foobar"},
+}
+"""Examples whose object is a record here."""
+
 LITERAL = re.compile(r"[st]'(.*)'", re.S)
 """How the examples write a string or a time in an answer."""
+
+
+def record_of(case: Mapping[str, Any]) -> Row:
+    """The record that an example is asked over."""
+    if case["function"] == "parse_aws_cloudwatch_log_subscription_message":
+        source = case["source"]
+        return dict(json.loads(source[source.index("s'") + 2 : source.rindex("'")]))
+    return RECORDS.get(case["title"], RECORD)
 
 
 def cases() -> list[Case]:
@@ -20,13 +40,22 @@ def cases() -> list[Case]:
     return [
         Case(
             f"{case['function']}: {case['title']}",
-            {"log": [RECORD]},
-            same_rows([row_of(case["expected"])], ordered=True),
+            {"log": [record_of(case)]},
+            same_rows(rows_of(case["expected"]), ordered=True),
             error=case["raises"] is not None,
         )
         for case in json.loads(VRL.read_text())["cases"]
-        if case["function"] not in FORMATS
+        if not is_read(case)
     ]
+
+
+def rows_of(value: Any) -> list[dict[str, Any]]:
+    """An answer as rows: one for each object of a list, of log events each with what is around them."""
+    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        return [row_of(each) for each in value]
+    if isinstance(value, dict) and isinstance(events := value.get("log_events"), list):
+        return [row_of({**value, "log_events": each}) for each in events]
+    return [row_of(value)]
 
 
 def row_of(value: Any) -> dict[str, Any]:
@@ -45,18 +74,6 @@ def paths(value: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
     return found
 
 
-def out(expression: str) -> Ours:
-    """One value."""
-    return Ours(f"SELECT {expression} AS out FROM log LIMIT 1")
-
-
-def each_of(how: str, words: str, pattern: str) -> Ours:
-    """One value of the elements of a list."""
-    return Ours(
-        f"SELECT {how}(e RLIKE '{pattern}') AS out FROM log LATERAL VIEW explode(array({words})) t AS e"
-    )
-
-
 ISO = "yyyy-MM-dd''T''HH:mm:ssXXX".replace("''", "\\'")
 AT = "TIMESTAMP '2021-01-01T00:00:00Z'"
 EVENING = "TIMESTAMP '2021-02-10T23:32:00Z'"
@@ -65,45 +82,43 @@ MICROS = "TIMESTAMP '2020-12-30T22:20:53.824727Z'"
 NEEDLE = "'The NEEDLE in the Haystack'"
 HAYSTACK = "'The Needle In The Haystack'"
 SENTENCE = "left('A rather long sentence.', 11)"
-URL = "'ftp://foo:bar@example.com:4343/foobar?hello=world#123'"
 PATH = "/".join(("", "home", "user"))
-PARTS = {
-    "fragment": f"parse_url({URL}, 'REF')",
-    "host": f"parse_url({URL}, 'HOST')",
-    "password": f"split_part(parse_url({URL}, 'USERINFO'), ':', 2)",
-    "path": f"parse_url({URL}, 'PATH')",
-    "port": f"bigint(regexp_extract(parse_url({URL}, 'AUTHORITY'), ':([0-9]+)$', 1))",
-    "query.hello": f"query_param({URL}, 'hello')",
-    "scheme": f"parse_url({URL}, 'PROTOCOL')",
-    "username": f"split_part(parse_url({URL}, 'USERINFO'), ':', 1)",
-}
 
 NOT_OURS = {
-    "community_id": "no such function",
-    "flatten": "an object is no value: its fields are columns",
-    "match_datadog_query": "another query language",
-    "parse_aws_alb_log": "no format of ours",
-    "parse_aws_cloudwatch_log_subscription_message": "no format of ours",
-    "parse_aws_vpc_flow_log": "no format of ours",
-    "parse_bytes": "no such function",
     "parse_cbor": "no format of ours",
-    "parse_duration": "no such function",
     "parse_etld": "no such function",
     "parse_influxdb": "no format of ours",
     "parse_proto": "no format of ours",
-    "parse_regex_all": "a list of objects is no value",
     "parse_ruby_hash": "no format of ours",
-    "parse_tokens": "no format of ours",
     "parse_user_agent": "another data base of agents, with categories of devices",
-    "parse_xml": "no format of ours",
     "parse_yaml": "no format of ours",
-    "xxhash": "`xxhash64` has Spark's seed; there are no other hashes of the family",
     "unflatten": "an object is no value: its fields are columns",
 }
-REGEX = NotOurs("a pattern is no value")
-TWICE = NotOurs("of a name that comes twice, `query_param` gives the first")
+FLOW = "'1.2.3.4', '5.6.7.8'"
 
 EXPRESSIONS = {
+    "community_id: Generate Community ID for TCP": f"community_id({FLOW}, 1122, 3344, 6)",
+    "community_id: Generate Community ID for UDP": f"community_id({FLOW}, 1122, 3344, 17)",
+    "community_id: Generate Community ID for ICMP": f"community_id({FLOW}, 8, 0, 1)",
+    "community_id: Generate Community ID for RSVP": f"community_id({FLOW}, NULL, NULL, 46)",
+    "match_datadog_query: OR query": r"message RLIKE '\\bthis\\b' OR message RLIKE '\\bthat\\b'",
+    "match_datadog_query: AND query": r"message RLIKE '\\bthis\\b' AND message RLIKE '\\bthat\\b'",
+    "match_datadog_query: Attribute wildcard": "name LIKE 'foo%'",
+    "parse_bytes: Parse bytes (kilobytes)": "parse_bytes('1024KiB', 'MiB')",
+    "parse_bytes: Parse kilobytes in default binary units": "parse_bytes('1KiB', 'B')",
+    "parse_bytes: Parse bytes in SI unit (terabytes)": "parse_bytes('4TB', 'MB', 10)",
+    "parse_bytes: Parse gigabytes in decimal units": "parse_bytes('1GB', 'B', 10)",
+    "parse_bytes: Parse bytes in ambiguous unit (gigabytes)": "parse_bytes('1GB', 'B', 2)",
+    "parse_bytes: Parse gigabytes in ambiguous decimal units": "parse_bytes('1GB', 'MB', 2)",
+    "parse_duration: Parse duration (milliseconds)": "parse_duration('1005ms', 's')",
+    "parse_duration: Parse multiple durations (seconds & milliseconds)": "parse_duration('1s 1ms', 'ms')",
+    "parse_json: Parse JSON string": """get_json_object('"hello"', '$')""",
+    "parse_json: Parse JSON integer": "bigint(get_json_object('42', '$'))",
+    "parse_json: Parse JSON float": "double(get_json_object('42.13', '$'))",
+    "parse_json: Parse JSON boolean": "boolean(get_json_object('false', '$'))",
+    "xxhash: Calculate a hash using the default (XXH32) algorithm": "xxh32('foo')",
+    "xxhash: Calculate a hash using the XXH32 algorithm": "xxh32('foo')",
+    "xxhash: Calculate a hash using the XXH64 algorithm": "xxh64('foo')",
     "abs: Computes the absolute value of an integer": "abs(-42)",
     "abs: Computes the absolute value of a float": "abs(-42.2)",
     "abs: Computes the absolute value of a positive integer": "abs(10)",
@@ -253,34 +268,6 @@ EXPRESSIONS = {
     "truncate: Truncate a string (custom suffix)": f"{SENTENCE} || '[TRUNCATED]'",
     "truncate: Truncate": "left('foobar', 3)",
     "upcase: Upcase a string": "upper('Hello, World!')",
-}
-
-SINGLE: Mapping[str, Translation] = {
-    "crc: Create CRC checksum using the CRC_32_CKSUM algorithm": NotOurs("another algorithm"),
-    "encode_percent: Percent encode only control characters": NotOurs(
-        "`url_encode` has one set of characters"
-    ),
-    "parse_query_string: Parse simple query string": Ours(
-        "SELECT query_param('?foo=1&bar=2', 'foo') AS foo, query_param('?foo=1&bar=2', 'bar') AS bar\n"
-        "FROM log LIMIT 1"
-    ),
-    "parse_query_string: Parse query string": TWICE,
-    "parse_query_string: Parse Ruby on Rails' query string": TWICE,
-    "parse_url: Parse URL": Ours(
-        f"SELECT {', '.join(f'{part} AS `{name}`' for name, part in PARTS.items())} FROM log LIMIT 1"
-    ),
-    "parse_url: Parse URL with default port": NotOurs("no list of schemes and their ports"),
-    "to_bool: Timestamp": NotOurs("a time is true, as in Spark"),
-    **{
-        f"match_array: {title}": each_of(how, words, pattern)
-        for title, how, words, pattern in (
-            ("Match at least one element", "bool_or", "'foobar', 'bazqux'", "foo"),
-            ("Match all elements", "bool_and", "'foo', 'foobar', 'barfoo'", "foo"),
-            ("No matches", "bool_or", "'bazqux', 'xyz'", "foo"),
-            ("Not all elements match", "bool_and", "'foo', 'foobar', 'baz'", "foo"),
-        )
-    },
-    **{f"to_{kind}: Regex": REGEX for kind in ("bool", "float", "int", "string")},
 }
 
 

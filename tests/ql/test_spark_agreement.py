@@ -124,6 +124,7 @@ DATA = pa.table(
 NOT_SPARKS = {
     "iff", "query_param", "is_ipv4", "is_ipv6", "ip_is_private", "ipv4_to_int", "int_to_ipv4", "ip_prefix",
     "cidr_contains", "user_agent", "convert_timezone", "date_bin",
+    "query_params", "community_id", "parse_bytes", "parse_duration", "xxh32", "xxh64",
 }  # fmt: skip
 """Our own, and one that gives another type there; `functions/test_web.py` tries them."""
 

@@ -17,9 +17,10 @@ from elfmesh.ingest.parsers.json_lines import JsonParser
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.logfmt import LogfmtParser
 from elfmesh.ingest.parsers.pairs import CefParser, KvParser, LeefParser, kv_separators
+from elfmesh.ingest.parsers.pattern_formats.aws import ALB, flow_format
 from elfmesh.ingest.parsers.pattern_formats.grok import compile_grok
 from elfmesh.ingest.parsers.pattern_formats.patterns import PatternParser
-from elfmesh.ingest.parsers.pattern_formats.servers import TABLES
+from elfmesh.ingest.parsers.pattern_formats.servers import TABLES, PatternTable
 from elfmesh.ingest.parsers.pattern_formats.templates import (
     PRESETS,
     TemplateParser,
@@ -97,9 +98,7 @@ def _separated(delimiter: str) -> Kind:
     return Kind(make, columns, "?")
 
 
-def _table(name: str) -> Kind:
-    table = TABLES[name]
-
+def _table(name: str, table: PatternTable) -> Kind:
     def make(request: Request) -> Parser:
         return PatternParser(
             request.source,
@@ -147,6 +146,27 @@ def _grok() -> Kind:
     return Kind(make, columns, "!")
 
 
+def _flow() -> Kind:
+    def make(request: Request) -> Parser:
+        flow = flow_format(request.argument)
+        return PatternParser(
+            request.source,
+            request.host,
+            request.options,
+            name="aws_vpc_flow",
+            patterns=(flow.pattern,),
+            names=flow.names,
+            types=flow.types,
+            dashes=flow.names,
+        )
+
+    def columns(request: Request) -> tuple[Names, Types]:
+        flow = flow_format(request.argument)
+        return flow.names, {**flow.types, **request.options.declared}
+
+    return Kind(make, columns, "?")
+
+
 def _kv(request: Request) -> Parser:
     assign, between = kv_separators(request.argument)
     return KvParser(request.source, request.host, request.options, assign=assign, between=between)
@@ -180,7 +200,9 @@ KINDS: Mapping[str, Kind] = {
         lambda request: SyslogParser(request.source, request.host, request.options),
         lambda request: (SYSLOG_COLUMNS, SYSLOG_TYPES),
     ),
-    **{name: _table(name) for name in TABLES},
+    **{name: _table(name, table) for name, table in TABLES.items()},
+    "aws_alb": _table("aws_alb", ALB),
+    "aws_vpc_flow": _flow(),
     "nginx": _template("nginx", "nginx"),
     "apache": _template("apache", "apache"),
     **{name: _template(name, server, text) for name, (server, text) in PRESETS.items()},

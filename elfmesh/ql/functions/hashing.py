@@ -1,5 +1,7 @@
 """Hash functions with Spark's results and seed (42): md5, sha1, sha2, crc32, hash (Murmur3), xxhash64.
 
+xxh32 and xxh64 are not Spark's: the seed of other tools, 0, over the bytes of one value.
+
 Deviation: every integer is hashed as a BIGINT; Spark hashes the literal 1 as an INT.
 """
 
@@ -111,6 +113,32 @@ def xxhash64(data: bytes, seed: int, _words: bool = True) -> int:
     return h - (1 << 64) if h >> 63 else h
 
 
+def xxh32(data: bytes, seed: int = 0) -> int:
+    """Return XXH32 of bytes, unsigned."""
+    one, two, three, four, five = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+    at, size = 0, len(data)
+    if size >= 16:
+        lanes = [(seed + one + two) & _M32, (seed + two) & _M32, seed & _M32, (seed - one) & _M32]
+        while at + 16 <= size:
+            lanes = [
+                _rotate32((lane + word * two) & _M32, 13) * one & _M32
+                for lane, word in zip(lanes, struct.unpack_from("<4I", data, at), strict=True)
+            ]
+            at += 16
+        h = sum(_rotate32(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _M32
+    else:
+        h = (seed + five) & _M32
+    h = (h + size) & _M32
+    while at + 4 <= size:
+        h = _rotate32((h + struct.unpack_from("<I", data, at)[0] * three) & _M32, 17) * four & _M32
+        at += 4
+    for byte in data[at:]:
+        h = _rotate32((h + byte * five) & _M32, 11) * one & _M32
+    h = (h ^ (h >> 15)) * two & _M32
+    h = (h ^ (h >> 13)) * three & _M32
+    return h ^ (h >> 16)
+
+
 def _hashed(kind: pa.DataType) -> tuple[Callable[[pa.Array], pa.Array], Callable[[Any], bytes], bool]:
     """Return how a type is hashed: conversion of the column, bytes of a value, whether it is a number."""
     if kind == BOOLEAN:
@@ -187,6 +215,14 @@ def _alone(
 def _crc32(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     held = bytes_of(context, call, args)
     return lift_arrays(BIGINT, lambda x: map_distinct(zlib.crc32, x, BIGINT), held)
+
+
+@function("xxh32", 1, signature="$(x)")
+@function("xxh64", 1, signature="$(x)")
+def _xxh(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    one = xxh32 if call.name == "xxh32" else partial(xxhash64, seed=0)
+    held = bytes_of(context, call, args)
+    return lift_arrays(BIGINT, lambda x: map_distinct(one, x, BIGINT), held)
 
 
 def bytes_of(context: CompileContext, call: Call, args: list[Operand], at: int = 0) -> Operand:

@@ -1,4 +1,4 @@
-"""Functions for web logs: parts of URLs, percent encoding, IP addresses, user agents.
+"""Functions for web logs: parts of URLs, percent encoding, IP addresses and flows, user agents.
 
 URLs are parsed as by Java's `URI`, because Spark's `parse_url` uses it; addresses by `ipaddress`; user agents
 by the optional package `ua-parser`. Invalid input gives null, never an error.
@@ -6,9 +6,12 @@ by the optional package `ua-parser`. Invalid input gives null, never an error.
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
-from collections.abc import Callable
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_plus, unquote_to_bytes
@@ -26,7 +29,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.lists import TEXTS, over_rows
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, STRING
 
@@ -108,14 +111,26 @@ def query_value(query: str | None, key: str) -> str | None:
 @function("query_param", 2, signature="$(query or url, key)")
 def _query_param(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, key: str) -> str | None:
-        query = text.partition("?")[2] if "?" in text else text
-        for pair in query.partition("#")[0].split("&"):
-            name, _, value = pair.partition("=")
-            if decoded(name) == key:
-                return decoded(value)
-        return None
+        return next(query_values(text, key), None)
 
     return over_rows(STRING, one, *(argument(context, call, args, at, STRING) for at in range(2)))
+
+
+@function("query_params", 2, signature="$(query or url, key)", lists=True)
+def _query_params(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    def all_of(text: str, key: str) -> list[str | None]:
+        return list(query_values(text, key))
+
+    return over_rows(TEXTS, all_of, *(argument(context, call, args, at, STRING) for at in range(2)))
+
+
+def query_values(text: str, key: str) -> Iterator[str | None]:
+    """Yield the decoded values of a key in a query string or URL, in their order."""
+    query = text.partition("?")[2] if "?" in text else text
+    for pair in query.partition("#")[0].split("&"):
+        name, _, value = pair.partition("=")
+        if decoded(name) == key:
+            yield decoded(value)
 
 
 def decoded(text: str) -> str | None:
@@ -225,6 +240,66 @@ def _ip_prefix(context: CompileContext, call: Call, args: list[Operand]) -> Oper
     return over_rows(
         STRING, one, argument(context, call, args, 0, STRING), argument(context, call, args, 1, BIGINT)
     )
+
+
+# -- flows
+
+
+def _both_ways(*pairs: tuple[int, int]) -> dict[int, int]:
+    return {one: other for pair in pairs for one, other in (pair, pair[::-1])}
+
+
+_ANSWERS: Mapping[int, Mapping[int, int]] = {
+    1: _both_ways((8, 0), (13, 14), (15, 16), (10, 9), (17, 18)),
+    58: _both_ways((128, 129), (133, 134), (135, 136), (130, 131), (139, 140), (144, 145)),
+}
+"""By protocol (ICMP, ICMPv6): the type of the answer to a type. Other types have no answer: one-way flows."""
+
+_PORTS = {6, 17, 132, *_ANSWERS}
+"""Protocols with ports: TCP, UDP, SCTP, and ICMP with its type and code."""
+
+
+def community_id(
+    source: str, destination: str, source_port: int | None, destination_port: int | None, protocol: int,
+    seed: int,
+) -> str | None:  # fmt: skip
+    """Return the Community ID (version 1) of a flow: the same in both directions; None if it has none."""
+    ends = address(source), address(destination)
+    if ends[0] is None or ends[1] is None or ends[0].version != ends[1].version:
+        return None
+    if not 0 <= protocol < 256 or not 0 <= seed < 65_536:
+        return None
+    ports: tuple[int, int] | None = None
+    swapped = True
+    if protocol in _PORTS:
+        if source_port is None or destination_port is None:
+            return None
+        ports = source_port, destination_port
+        if not all(0 <= port < 65_536 for port in ports):
+            return None
+        if protocol in _ANSWERS:
+            answer = _ANSWERS[protocol].get(source_port)
+            swapped = answer is not None
+            ports = source_port, destination_port if answer is None else answer
+    here, there = ((end.packed, port) for end, port in zip(ends, ports or (0, 0), strict=True))
+    if swapped and there < here:
+        here, there = there, here
+    flow = struct.pack("!H", seed) + here[0] + there[0] + struct.pack("!BB", protocol, 0)
+    if ports is not None:
+        flow += struct.pack("!HH", here[1], there[1])
+    return "1:" + b64encode(hashlib.sha1(flow, usedforsecurity=False).digest()).decode()
+
+
+@function("community_id", 5, 6, signature="$(ip, other_ip, port, other_port, protocol[, seed])")
+def _community_id(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    def one(source: Any, destination: Any, port: Any, other: Any, protocol: Any, seed: Any = 0) -> str | None:
+        if source is None or destination is None or protocol is None or seed is None:
+            return None
+        return community_id(source, destination, port, other, protocol, seed)
+
+    kinds = (STRING, STRING, BIGINT, BIGINT, BIGINT, BIGINT)
+    operands = (argument(context, call, args, at, kind) for at, kind in enumerate(kinds[: len(args)]))
+    return over_rows(STRING, one, *operands, nulls=True)
 
 
 # -- user agents

@@ -31,6 +31,7 @@ FORMATS = [
         "cri",
         "docker",
     ),
+    *("aws_alb", "aws_vpc_flow"),
     *("cef", "leef", "kv", "kv:k:v;k:v", "w3c", "tsv", "journald", "journald_export"),
     "grok:%{COMBINEDAPACHELOG}",
 ]

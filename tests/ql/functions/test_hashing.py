@@ -23,9 +23,17 @@ from tests.ql.functions.evaluating import values
         ("crc32('123456789')", 3421780262),
         ("crc32('')", 0),
         ('md5(cast(null AS string))', None),
+        ("xxh32('')", 0x02CC5D05),
+        ("xxh32('foo')", 3792637401),
+        ("xxh64('')", 0xEF46DB3751D8E999 - 2**64),
+        ("xxh64('foo')", 3728699739546630719),
+        ("xxh64(X'666F6F')", 3728699739546630719),
+        ("xxh32('Nobody inspects the spammish repetition')", 0xE2293B2F),
+        ("xxh64('Nobody inspects the spammish repetition')", 0xFBCEA83C8A378BF1 - 2**64),
+        ("xxh32(NULL)", None),
     ],
 )  # fmt: skip
-def test_a_value_is_the_one_of_spark(expression: str, expected: Any) -> None:
+def test_a_value_is_the_published_one(expression: str, expected: Any) -> None:
     assert values(expression) == [expected]
 
 
