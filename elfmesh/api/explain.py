@@ -30,6 +30,7 @@ from elfmesh.ql.plan.relation import (
     JoinRelation,
     Prefixed,
     Ranked,
+    Resampled,
     StatementPart,
     Union,
 )
@@ -280,6 +281,9 @@ def _relation(relation: Relation | None) -> Iterator[str]:
             groups = _listed([text_of(key) for key in relation.groups]) if relation.groups else "all records"
             every = f"every {relation.step} records, in the order of the event time and of the fields"
             yield f"windows of {relation.rows} records of {groups}, {every}"
+        case Resampled():
+            yield from _relation(relation.source)
+            yield _resampling(relation)
         case Prefixed():
             yield from _relation(relation.source)
         case Derived():
@@ -337,3 +341,10 @@ def _names(statement: Statement) -> dict[str, str]:
     for table in (_table(statement, table) for table in statement.tables):
         names |= {each["name"]: f"{each['law']}({_listed(each['of'])})" for each in table["aggregates"]}
     return names
+
+
+def _resampling(relation: Resampled) -> str:
+    clause = relation.clause
+    each = f" of each {_listed(list(clause.partition))}" if clause.partition else ""
+    back = f", which look back {format_duration(clause.gap_us)}" if relation.shown_us else ""
+    return f"a row{each} at every {format_duration(clause.every_us)} of {clause.column}{back}"

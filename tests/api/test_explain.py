@@ -164,3 +164,10 @@ def test_clauses_that_place_work_are_steps_of_their_stage(clause: str, stage: in
     )
     assert step in clear
     assert step not in plain
+
+
+def test_explain_shows_what_resample_adds_and_how_far_it_looks_back() -> None:
+    select = "SELECT u, ts AS at, n FROM log RESAMPLE at EVERY '1 s' PARTITION BY u"
+    assert "a row of each u at every 1 s of at" in plan(select)["stages"][-1]["does"]
+    back = plan(f"CREATE JOB a.b EVERY '1 min' AS {select} FILL (n NEXT) MAX GAP '5 s'")
+    assert "a row of each u at every 1 s of at, which look back 5 s" in back["stages"][-1]["does"]

@@ -43,6 +43,7 @@ from elfmesh.ql.plan.relation import (
     JoinRelation,
     Prefixed,
     Ranked,
+    Resampled,
     StatementPart,
     Union,
 )
@@ -178,7 +179,7 @@ def sources(relation: Relation) -> list[Relation]:
             return [relation.left, relation.right]
         case Union():
             return list(relation.sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted() | Resampled():
             return [relation.source]
     return []
 
@@ -234,6 +235,11 @@ def _counted(relation: Relation) -> Iterator[PlanStep]:
     yield gated(columns, why, relation.at)
 
 
+def _resampled(relation: Relation) -> Iterator[PlanStep]:
+    assert isinstance(relation, Resampled)
+    yield gated((), "RESAMPLE adds a row where no record of the interval has one", relation.at)
+
+
 def _derived(relation: Relation) -> Iterator[PlanStep]:
     assert isinstance(relation, Derived)
     yield from input_steps(relation.statement)
@@ -247,6 +253,7 @@ RELATIONS: dict[type[Relation], Callable[[Relation], Iterator[PlanStep]]] = {
     Framed: _framed,
     Exploded: _exploded,
     Counted: _counted,
+    Resampled: _resampled,
     Derived: _derived,
 }
 

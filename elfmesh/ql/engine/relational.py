@@ -21,10 +21,12 @@ from elfmesh.ql.engine.exploding import Notify, exploded
 from elfmesh.ql.engine.framing import PAIRS_MAX, Frames
 from elfmesh.ql.engine.query import PartQuery
 from elfmesh.ql.engine.ranking import over_rows
+from elfmesh.ql.engine.resampling import resampled
 from elfmesh.ql.expressions.nodes import Expr, Over
 from elfmesh.ql.expressions.operand import Env, Operand, convert
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.expressions.registry import implicitly
+from elfmesh.ql.expressions.resampling import FillRule
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.functions.compiler import Compiler, read_column
 from elfmesh.ql.plan.elements import Elements
@@ -36,6 +38,7 @@ from elfmesh.ql.plan.relation import (
     JoinRelation,
     Prefixed,
     Ranked,
+    Resampled,
     StatementPart,
     Union,
 )
@@ -142,6 +145,8 @@ class _Run:
                 return self._framed(relation)
             case Exploded():
                 return self._exploded(relation)
+            case Resampled():
+                return self._resampled(relation)
         raise AssertionError(relation)
 
     def _derived(self, relation: Derived) -> pa.Table:
@@ -227,6 +232,22 @@ class _Run:
 
         source = self.rows(relation.source)
         return exploded(relation, source, self.scalars, self.statement.origin, check, self.notified)
+
+    def _resampled(self, relation: Resampled) -> pa.Table:
+        def check(rows: int) -> None:
+            if rows > self.limits[0]:
+                raise self._too_large(relation.at, rows, 0)
+
+        def constant(rule: FillRule, kind: pa.DataType) -> pa.Scalar:
+            operand = compiler.compile(rule.value)
+            value = implicitly(compiler, rule.value, operand, kind, f"FILL of {rule.column}")
+            return value.run(Env({}, 0))
+
+        def refuse(message: str, hint: str) -> QueryError:
+            return self.statement.origin.error(message, relation.at, hint)
+
+        compiler = Compiler({}, self.statement.origin)
+        return resampled(relation, self.rows(relation.source), self.bounds, check, constant, refuse)
 
     def _framed(self, relation: Framed) -> pa.Table:
         source, compiler, env = self._evaluated(relation.source)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elfmesh.ql.expressions.nodes import Expr, Over, walk
 from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grouping
 from elfmesh.ql.lowering.lowering_lists import exploded, explodes
 from elfmesh.ql.lowering.lowering_rows import over_rows
+from elfmesh.ql.lowering.resampling import resampled
 from elfmesh.ql.lowering.set_operations import set_operation
 from elfmesh.ql.plan.draft_types import UNION, Draft, SelectDraft, UnionDraft
 from elfmesh.ql.plan.names import SelectItem, SelectNames
@@ -20,6 +21,9 @@ class Planner(Lowering):
     """Planner of one statement, for any kind of draft."""
 
     def query(self, draft: Draft) -> Relation:
+        if isinstance(draft, SelectDraft) and draft.resample is not None:
+            rows = self.query(replace(draft, resample=None))
+            return resampled(self.origin, draft, rows, self.window)
         if isinstance(draft, UnionDraft) and draft.kind != UNION:
             return set_operation(self, draft)
         if isinstance(draft, UnionDraft):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from elfmesh.ql.expressions.nodes import Expr
+from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.scope import NameScope
@@ -65,6 +66,7 @@ class SelectDraft:
     sets: list[list[Expr]] | None
     at: TextPosition
     nested: list[tuple[Draft, JoinDraft]] = field(default_factory=list)
+    resample: ResampleClause | None = None
 
 
 @dataclass(slots=True)

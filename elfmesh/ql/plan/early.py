@@ -17,7 +17,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Ref, place_of, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.plan.directions import Direction, course
-from elfmesh.ql.plan.relation import Derived, Framed, JoinRelation, Ranked, StatementPart, Union
+from elfmesh.ql.plan.relation import Derived, Framed, JoinRelation, Ranked, Resampled, StatementPart, Union
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.statement import RESULT, Statement
 
@@ -172,11 +172,14 @@ def _refused(origin: SourceText, at: int | TextPosition, why: str, hint: str) ->
     )
 
 
+_STEPS = (JoinRelation, Ranked, Framed, Union, Resampled)
+
+
 def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:
     """Raise QueryError for the innermost step of the root that is neither a projection nor UNION ALL."""
     found, each = relation, relation
     while True:
-        found = each if not isinstance(found, JoinRelation | Ranked | Framed | Union) else found
+        found = each if not isinstance(found, _STEPS) else found
         below = getattr(each, "source", None)
         if below is None:
             break
@@ -188,6 +191,11 @@ def _refuse_relation(origin: SourceText, relation: Relation, at: int) -> None:
             hint = "Join a TABLE of the text, or read the results of an EARLY job in a second job."
         case Ranked() | Framed():
             why, hint = "OVER compares a row with later ones", "Compute it in a job that reads this one."
+        case Resampled():
+            why, hint = (
+                "RESAMPLE fills gaps that later records close",
+                "Resample in a job that reads this one.",
+            )
         case Union():
             why, hint = "the root combines the rows of several queries", "Write UNION ALL at the end."
         case _:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from elfmesh.ql.expressions.nodes import Expr, Over, Ref, walk
+from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.plan.elements import Elements
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
 from elfmesh.ql.plan.relation_base import Relation
@@ -125,6 +126,18 @@ class Exploded(Relation):
     chosen: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Resampled(Relation):
+    """Rows of the source, and a row for each grid point of the interval at which a partition has none.
+
+    With `shown_us`, the window looks back, and only the rows of its last `shown_us` are shown.
+    """
+
+    source: Relation
+    clause: ResampleClause
+    shown_us: int
+
+
 def made(at: int) -> str:
     """Return the name in `Exploded.chosen` of a column of the element."""
     return f"#e{at}"
@@ -152,7 +165,7 @@ def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> Fi
         case Union():
             sources = tuple(fidelity_shape(source, apart) for source in relation.sources)
             return FidelityShape("union", sources=sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted() | Resampled():
             return fidelity_shape(relation.source, apart)
         case StatementPart():
             return FidelityShape("whole" if relation.index in apart else "input", relation.index)
@@ -209,6 +222,6 @@ def rests_on(relation: Relation, parts: Collection[int]) -> bool:
             return rests_on(relation.left, parts)
         case Union():
             return all(rests_on(source, parts) for source in relation.sources)
-        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted():
+        case Derived() | Prefixed() | Ranked() | Framed() | Exploded() | Counted() | Resampled():
             return rests_on(relation.source, parts)
     raise AssertionError(relation)

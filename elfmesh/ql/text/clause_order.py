@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.ql.expressions.text_source import SourceText
 
-ORDER = "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT, OFFSET"
+ORDER = "SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, QUALIFY, RESAMPLE, ORDER BY, LIMIT, OFFSET"
 HINT = f"The order is {ORDER}, each at most once."
 
 _RANKS: Mapping[TokenType, int] = {

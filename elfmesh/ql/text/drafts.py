@@ -7,7 +7,7 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from sqlglot import exp
 from elfmesh.ql.expressions.nodes import Expr, Literal, Scalar
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
+from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
 from elfmesh.ql.lowering.common_columns import UNLISTED
 from elfmesh.ql.plan.draft_types import (
@@ -70,6 +71,7 @@ class Drafter:
     Attributes:
         labels: ON (...) of streams, by the offset of the stream's name.
         beside: LATEST and SAME of jobs, by the offset of the job's name.
+        resamples: RESAMPLE, by the alias of the subquery that it ends.
         within: WITHIN of joins, by the offset of the name: microseconds, and its own offset.
         scalars: scalar subqueries, inner ones first.
         listed: the columns of `*`, by stream.
@@ -86,6 +88,7 @@ class Drafter:
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
     within: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    resamples: Mapping[str, ResampleClause] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     declared: Declared = field(default_factory=dict)
     stars: list[TextPosition] = field(default_factory=list)
@@ -224,6 +227,8 @@ class Drafter:
                 hint = "Remove the parentheses, or write FROM (SELECT ... FROM a JOIN b ON ...) AS t."
                 raise self._error(table, "FROM does not support a join or a name in parentheses", hint)
             draft = self._named(table, alias, named)
+            if called in self.resamples and isinstance(draft, SelectDraft):
+                draft = replace(draft, resample=self.resamples[called])
             return draft, Input(called or "#", draft.columns, place)
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise self._error(

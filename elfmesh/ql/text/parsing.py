@@ -29,6 +29,7 @@ from elfmesh.ql.lowering.assumptions import with_assumptions
 from elfmesh.ql.lowering.bands import check_within
 from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.lowering.planning import Planner
+from elfmesh.ql.lowering.resampling import looked_back
 from elfmesh.ql.lowering.standby import check_standby
 from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
@@ -207,6 +208,7 @@ def _statement(
         start,
         functions=cut.functions,
         within=cut.within,
+        resamples=cut.resamples,
         listed=listed,
         declared=declared,
     )
@@ -229,7 +231,7 @@ def _statement(
     star_columns = None if columns is None or isinstance(columns, Mapping) else columns
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
-    window = window_of(origin, drafts, _every(cut), times)
+    window = looked_back(origin, drafts, window_of(origin, drafts, _every(cut), times), times)
     check_within(origin, drafts, window)
     if window is not None and window.spans_intervals:
         _check_spans(origin, cut, draft, window)

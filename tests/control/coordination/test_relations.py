@@ -100,6 +100,7 @@ SIDES = """FROM (SELECT u, count(*) k FROM x GROUP BY TUMBLE(ts, INTERVAL '1' MI
             [{"v", "interval"}],
         ),
         ("SELECT u FROM x WHERE n > (SELECT max(n) FROM x)", [{"interval"}]),
+        ("SELECT u, ts AS at FROM x RESAMPLE at EVERY '1 s' PARTITION BY u", [{"interval"}]),
     ],
 )
 def test_gates_of_relations(text: str, expected: list[set[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Jobs with ROWS and WITHIN on real agents, while a master dies: what one process says over all logs."""
+"""Jobs with ROWS, WITHIN and RESAMPLE on agents, while a master dies: what one process says over all logs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ TEXTS = {
     "within": f"""CREATE JOB shop.within {WAIT} SELECT a.k AS k, a.ts AS at, b.ts AS other, b.v - a.v AS more
         FROM log a LEFT JOIN log b ON a.k = b.k AND a.ts < b.ts WITHIN INTERVAL '7' SECOND
         WHERE a.v > 5""",
+    "gaps": f"""CREATE JOB shop.gaps {WAIT} SELECT k, date_bin(INTERVAL '1' SECOND, ts) AS at, avg(v) AS v,
+        max(v) AS top FROM log GROUP BY k, at RESAMPLE at EVERY '500 ms' PARTITION BY k
+        FILL (v LINEAR, top PREVIOUS) MAX GAP '7 s' ORDER BY k, at""",
 }
 
 
@@ -46,7 +49,7 @@ def has_results(fleet: Fleet, name: str) -> bool:
     return len(fleet[0].results(f"shop/{name}")) > 4
 
 
-def test_both_outlive_the_masters_of_their_jobs(fleet: Fleet) -> None:
+def test_they_outlive_the_masters_of_their_jobs(fleet: Fleet) -> None:
     fleet.start(3, options=OPTIONS)
     for text in TEXTS.values():
         assert fleet[1].apply(text)["acknowledged"] == 3

@@ -15,12 +15,14 @@ from sqlglot.tokenizer_core import Token
 
 from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.python_function import PythonFunction
+from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.sealing import sealed_as_calls
 from elfmesh.ql.plan.statement import JobClause
 from elfmesh.ql.text.clauses.inputs import QUERY, InputReader
 from elfmesh.ql.text.clauses.job_header import JobHeader
+from elfmesh.ql.text.clauses.resample import ResampleReader
 from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, refuse_words
 from elfmesh.ql.text.tokens import as_calls, check_brackets, normalised
 
@@ -30,7 +32,8 @@ class Cut:
     """Result of the cutter: ELF-QL's clauses, and the tokens of Spark SQL with marked function names.
 
     The keys of `labels`, `beside` (LATEST, SAME) and `within` are the offsets of the names of streams or
-    jobs. HISTORY and UNTIL may be written at `source_end`; the first of them is at `history_at`.
+    jobs; those of `resamples` are aliases of subqueries. HISTORY and UNTIL may be written at `source_end`;
+    the first of them is at `history_at`.
     """
 
     tokens: list[Token]
@@ -46,6 +49,7 @@ class Cut:
     within: Mapping[int, tuple[int, int]]
     functions: Mapping[str, PythonFunction]
     assumes: tuple[Assumption, ...]
+    resamples: Mapping[str, ResampleClause]
 
 
 def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
@@ -54,6 +58,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     job_at, job = tokens[0].start, header.read()
     whole, at = header.rest
     functions, begin = cut_functions(source, whole, at)
+    whole, resamples = ResampleReader(source, whole, begin).cut()
     _check_query(source, whole, begin)
     inputs = InputReader(source, whole, begin)
     beside, within = inputs.beside(), inputs.within()
@@ -67,7 +72,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     marked = as_calls(mark_functions(source, sealed_as_calls(source, keep), functions))
     return Cut(
         marked, job, job_at, header.every_at, header.early_at, header.standby_at, times.at,
-        inputs.source_end, labels, beside, within, functions, header.assumes,
+        inputs.source_end, labels, beside, within, functions, header.assumes, resamples,
     )  # fmt: skip
 
 
