@@ -1,4 +1,4 @@
-"""Computes the rows of `elf top` from two samples of all agents and jobs, without a terminal.
+"""Computes the rows and histories of `elf top` from samples of all agents and jobs, without a terminal.
 
 Invariant: a value is None, never 0, if it cannot be known, because there is one sample only or the agent was
 restarted in between.
@@ -6,6 +6,7 @@ restarted in between.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,20 +29,19 @@ AGENT_SORTS = {
     "b": "behind_seconds",
     "n": "agent",
 }
-JOB_SORTS = {"c": "cpu_percent", "h": "held_for_seconds", "p": "completeness", "a": "agents", "n": "job"}
+JOB_SORTS = {"c": "cpu_percent", "h": "held_for_seconds", "p": "completeness", "n": "job"}
 """Sort column of each key. Names and completeness are sorted in ascending order, so that the worst row is
 first."""
 
 ASCENDING = ("agent", "job", "completeness")
 
-CUT = ("job", "missing", "master", "worst_job", "security")
-"""Columns that are shortened if the screen is too narrow."""
+AGENTS, JOBS = "agents", "jobs"
+COLUMNS = {AGENTS: AGENT_COLUMNS, JOBS: JOB_COLUMNS}
+"""Columns of each view; the first one has the name."""
 
-CUT_TO = 9
-"""Minimum width of these columns. If this is not enough, the last columns are left out."""
-
-GAP = 2
-"""Number of blanks between two columns."""
+SORTS = {AGENTS: AGENT_SORTS, JOBS: JOB_SORTS}
+SAMPLES_MAX = 240
+"""Maximum number of samples in a history: eight minutes of samples two seconds apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +150,55 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def fitted(widths: Mapping[str, int], keep: Sequence[str], width: int) -> dict[str, int]:
-    """Return the width of each column on a screen, without the columns that do not fit.
+def rows_of(view: str, before: FleetView | None, now: FleetView) -> list[dict[str, Any]]:
+    """Return the rows of a view."""
+    return job_rows(before, now) if view == JOBS else agent_rows(before, now)
 
-    Args:
-        widths: desired width of each column including its heading; 0 if no row has a value.
-        keep: columns that are never left out.
-        width: width of the screen.
-    """
-    found = {column: wanted for column, wanted in widths.items() if wanted or column in keep}
-    while (over := sum(found.values()) + GAP * (len(found) - 1) - width) > 0:
-        widest = max((column for column in found if column in CUT), key=found.__getitem__, default="")
-        spare = found.get(widest, 0) - CUT_TO
-        others = [column for column in found if column not in keep]
-        if spare > 0:
-            found[widest] -= 1
-        elif others:
-            del found[others[-1]]
-        else:
-            last = max(found, key=found.__getitem__)
-            if found[last] == 1:
-                break
-            found[last] = max(1, found[last] - over)
-    return found
+
+def parts_of(view: str, name: str, before: FleetView | None, now: FleetView) -> list[dict[str, Any]]:
+    """Return what an agent or a job consists of: its costliest jobs, or the agents that spend most on it."""
+    earlier = {row.get("id"): row for row in before.agents} if before else {}
+    found = []
+    for row in now.agents:
+        if view == AGENTS and row.get("name") != name:
+            continue
+        load: Mapping[str, Any] = row.get("load") or {}
+        then = earlier.get(row.get("id")) or {}
+        same = then.get("incarnation") == row.get("incarnation")
+        rate = _rates((then.get("load") or {}) if same else {}, load)
+        for job in load.get("worst") or {}:
+            if view == AGENTS or job == name:
+                cores = rate(_of_job(job))
+                part = {"job": job} if view == AGENTS else {"agent": row.get("name")}
+                found.append({**part, "cpu_percent": _percent(cores)})
+    return ordered(found, "cpu_percent", "job" if view == AGENTS else "agent")
+
+
+class LoadHistory:
+    """The last samples of each agent and job, for the lines of their screens, without unknown values."""
+
+    def __init__(self) -> None:
+        self._samples: dict[tuple[str, str, str], deque[float]] = {}
+
+    def add(self, before: FleetView | None, now: FleetView) -> None:
+        """Add a sample. An agent or job that is no longer listed has no history."""
+        kept: dict[tuple[str, str, str], deque[float]] = {}
+        for view, columns in HISTORIES.items():
+            for row in rows_of(view, before, now):
+                for column in columns:
+                    key = view, str(row.get(COLUMNS[view][0])), column
+                    kept[key] = self._samples.get(key) or deque(maxlen=SAMPLES_MAX)
+                    if isinstance(value := row.get(column), int | float):
+                        kept[key].append(value)
+        self._samples = kept
+
+    def of(self, view: str, name: str, column: str) -> list[float]:
+        """Return the known values of a column, oldest first."""
+        return list(self._samples.get((view, name, column), ()))
+
+
+HISTORIES = {
+    AGENTS: ("cpu_percent", "lines_per_second", "behind_seconds"),
+    JOBS: ("cpu_percent", "completeness", "held_for_seconds"),
+}
+"""Columns with a history, by view."""

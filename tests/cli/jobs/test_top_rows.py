@@ -1,8 +1,22 @@
-"""Rows of `elf top`: rates, order, and columns that fit."""
+"""Rows of `elf top`: rates, order, what an agent or a job consists of, and histories."""
 
 from __future__ import annotations
 
-from elfmesh.cli.jobs.top_rows import GAP, JOB_COLUMNS, FleetView, agent_rows, fitted, job_rows, ordered
+from elfmesh.cli.jobs.top_rows import (
+    AGENTS,
+    COLUMNS,
+    JOB_COLUMNS,
+    JOBS,
+    SAMPLES_MAX,
+    SORTS,
+    FleetView,
+    LoadHistory,
+    agent_rows,
+    job_rows,
+    ordered,
+    parts_of,
+    rows_of,
+)
 from tests.cli.jobs.test_top import agent
 
 
@@ -39,14 +53,34 @@ def test_the_worst_stands_first_and_the_unknown_last() -> None:
     assert [row["job"] for row in ordered(jobs, "completeness", "job")] == ["b", "a"]
 
 
-def test_columns_that_are_empty_or_do_not_fit_are_left_out() -> None:
-    wanted = {"job": 20, "state": 7, "missing": 0, "cpu_percent": 5, "master": 30}
-    assert fitted(wanted, ("job", "missing"), 200) == wanted, "sorted by it"
-    assert fitted(wanted, ("job",), 200) == {"job": 20, "state": 7, "cpu_percent": 5, "master": 30}
-    assert fitted(wanted, ("job",), 40) == {"job": 11, "state": 7, "cpu_percent": 5, "master": 11}
-    assert fitted(wanted, ("job",), 30) == {"job": 9, "state": 7, "cpu_percent": 5}
-    assert fitted(wanted, ("job",), 4) == {"job": 4}
-    for width in range(1, 99):
-        found = fitted(wanted, ("job", "cpu_percent"), width)
-        assert set(found) >= {"job", "cpu_percent"}
-        assert sum(found.values()) + GAP * (len(found) - 1) <= max(width, 2 + GAP)
+def test_an_agent_has_its_costliest_jobs_and_a_job_the_agents_that_spend_on_it() -> None:
+    before = FleetView([agent("a", 100.0, {"x": 1.0, "y": 5.0}), agent("b", 100.0, {"x": 2.0})], [])
+    now = FleetView([agent("a", 104.0, {"x": 3.0, "y": 5.4}), agent("b", 104.0, {"x": 2.4})], [])
+    assert parts_of(AGENTS, "a", before, now) == [
+        {"job": "x", "cpu_percent": 50.0}, {"job": "y", "cpu_percent": 10.0},
+    ]  # fmt: skip
+    assert parts_of(JOBS, "x", before, now) == [
+        {"agent": "a", "cpu_percent": 50.0}, {"agent": "b", "cpu_percent": 10.0},
+    ]  # fmt: skip
+    assert parts_of(JOBS, "x", None, now)[0]["cpu_percent"] is None
+    assert parts_of(AGENTS, "gone", before, now) == []
+
+
+def test_a_history_has_the_known_values_of_those_that_are_listed() -> None:
+    history, before = LoadHistory(), None
+    for at in range(SAMPLES_MAX + 3):
+        now = FleetView([agent("a", 100.0 + at)], [{"job": "x", "completeness": at}])
+        history.add(before, now)
+        before = now
+    assert history.of(AGENTS, "a", "cpu_percent") == [10.0] * SAMPLES_MAX
+    assert history.of(JOBS, "x", "completeness")[:2] == [3, 4]
+    assert history.of(JOBS, "x", "cpu_percent") == []
+    history.add(before, FleetView([], []))
+    assert history.of(AGENTS, "a", "cpu_percent") == []
+
+
+def test_each_key_sorts_by_a_column_of_its_view() -> None:
+    for view, keys in SORTS.items():
+        assert {*keys.values()} <= {*COLUMNS[view]}
+        assert not {*keys} & {"a", "j", "q"}, "these have another meaning"
+    assert rows_of(JOBS, None, FleetView([], [{"job": "x"}]))[0]["job"] == "x"
