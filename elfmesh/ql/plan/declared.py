@@ -110,7 +110,7 @@ class _Reader:
         while True:
             place = self._place(1)
             function = self._declaration()
-            if function.name in found or _is_known(function.name):
+            if function.name in found or is_known(function.name):
                 raise self._source.error(
                     f"there is a function {function.name} already", place, "Give it another name."
                 )
@@ -232,7 +232,7 @@ class _Reader:
         return self._source.error(message, self._place(), hint)
 
 
-def _is_known(name: str) -> bool:
+def is_known(name: str) -> bool:
     others = (*AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *SPECIAL_FORMS, *PLAIN_FORMS, *GROUPING)
     return name in FUNCTIONS or name in others
 

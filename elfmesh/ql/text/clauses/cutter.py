@@ -20,6 +20,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import cut_functions
 from elfmesh.ql.plan.sealing import sealed_as_calls
 from elfmesh.ql.plan.statement import JobClause
+from elfmesh.ql.text.clauses.algebraic import AlgebraicReader
 from elfmesh.ql.text.clauses.inputs import QUERY, InputReader
 from elfmesh.ql.text.clauses.job_header import JobHeader
 from elfmesh.ql.text.clauses.resample import ResampleReader
@@ -58,6 +59,7 @@ def cut_clauses(source: SourceText, tokens: Sequence[Token]) -> Cut:
     job_at, job = tokens[0].start, header.read()
     whole, at = header.rest
     functions, begin = cut_functions(source, whole, at)
+    whole = AlgebraicReader(source, whole, begin, functions).cut()
     whole, resamples = ResampleReader(source, whole, begin).cut()
     _check_query(source, whole, begin)
     inputs = InputReader(source, whole, begin)
