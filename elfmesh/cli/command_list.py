@@ -111,7 +111,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("elfmesh.cli.host.validate:schema_command", "Print the JSON schema of agent.toml."),
     "completion": (
         "elfmesh.cli.entry:completion_command",
-        "Print a completion script for bash, zsh or fish.",
+        "Print or install a completion script for bash, zsh or fish.",
     ),
 }
 """Name of each command: its location ("module:attribute", or a module with `add_commands(group)`) and its

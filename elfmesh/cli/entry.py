@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -156,14 +157,28 @@ def elf() -> None:
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish", "install"]))
 def completion_command(shell: str) -> None:
-    """Print a completion script. Use it as eval "$(elf completion bash)"."""
+    """Print a completion script, or install that of your shell.
+
+    Use it as eval "$(elf completion bash)". With install, the script of the shell in SHELL is written where
+    the shell looks for it.
+    """
     from click.shell_completion import get_completion_class
 
-    kind = get_completion_class(shell)
+    from elfmesh.cli.common import say
+    from elfmesh.cli.completion_files import hint_of, install, script_path, shell_of
+
+    name = shell_of(os.environ) if shell == "install" else shell
+    kind = get_completion_class(name)
     assert kind is not None
-    click.echo(kind(elf, {}, "elf", "_ELF_COMPLETE").source())
+    script = kind(elf, {}, "elf", "_ELF_COMPLETE").source()
+    if shell != "install":
+        click.echo(script)
+        return
+    path = script_path(name, os.environ, Path.home())
+    install(path, script)
+    say(f"wrote {path}; {hint_of(name, path)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
