@@ -27,12 +27,12 @@ def test_the_script_is_where_the_shell_looks_for_it(
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     for _ in range(2):  # it replaces its own file
         assert run(["completion", "install"]) == 0
-    said = capsys.readouterr()
+    found = capsys.readouterr()
     path = tmp_path / FILES[shell]
     assert "_ELF_COMPLETE" in path.read_text()
-    assert said.out == ""
-    assert str(path) in said.err
-    assert hint_of(shell, path) in said.err
+    assert found.out == ""
+    assert str(path) in found.err
+    assert hint_of(shell, path) in found.err
 
 
 def test_directories_of_the_environment_come_first() -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.compat import arroyo, ekuiper, fluentbit, nexmark, page, risingwave, vrl_functions
+from tests.compat import arroyo, ekuiper, fluentbit, nexmark, page, risingwave, vrl_functions, vrl_queries
 from tests.compat.cases import (
     FAILING,
     NO_DATA,
@@ -83,7 +83,7 @@ def test_every_translation_is_of_a_case(module: ModuleType) -> None:
 @needs_data
 def test_every_expression_is_of_an_example() -> None:
     names = {case.name for case in vrl_functions.cases()}
-    assert {*vrl_functions.EXPRESSIONS, *vrl_functions.SINGLE} <= names
+    assert {*vrl_functions.EXPRESSIONS, *vrl_queries.SINGLE} <= names
     assert {*vrl_functions.NOT_OURS} <= {name.partition(":")[0] for name in names}
 
 

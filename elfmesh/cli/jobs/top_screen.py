@@ -151,7 +151,7 @@ class TopApp(App[None]):
             search.display = True
             search.focus()
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         if self._is_detail:
             self.pop_screen()
             return

@@ -264,8 +264,8 @@ def community_id(
     seed: int,
 ) -> str | None:  # fmt: skip
     """Return the Community ID (version 1) of a flow: the same in both directions; None if it has none."""
-    ends = address(source), address(destination)
-    if ends[0] is None or ends[1] is None or ends[0].version != ends[1].version:
+    one, other = address(source), address(destination)
+    if one is None or other is None or one.version != other.version:
         return None
     if not 0 <= protocol < 256 or not 0 <= seed < 65_536:
         return None
@@ -281,7 +281,7 @@ def community_id(
             answer = _ANSWERS[protocol].get(source_port)
             swapped = answer is not None
             ports = source_port, destination_port if answer is None else answer
-    here, there = ((end.packed, port) for end, port in zip(ends, ports or (0, 0), strict=True))
+    here, there = ((end.packed, port) for end, port in zip((one, other), ports or (0, 0), strict=True))
     if swapped and there < here:
         here, there = there, here
     flow = struct.pack("!H", seed) + here[0] + there[0] + struct.pack("!BB", protocol, 0)

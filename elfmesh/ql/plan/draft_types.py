@@ -99,3 +99,11 @@ def distinguished(draft: Draft) -> Draft:
         columns.append(f"#{at}" if twice else name)
         items.append((f"#{at}" if twice else given, expr))
     return replace(draft, select=replace(draft.select, items=items), columns=tuple(columns))
+
+
+def resampling(draft: Draft, clause: ResampleClause | None) -> Draft:
+    """Return the draft of a SELECT that ends with RESAMPLE; None: it does not."""
+    if clause is None:
+        return draft
+    assert isinstance(draft, SelectDraft)
+    return replace(draft, resample=clause)

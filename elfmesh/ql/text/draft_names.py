@@ -65,3 +65,9 @@ def no_order(alias: Any, name: str, error: Complain) -> Exception:
 def reads_itself(item: exp.Alias) -> bool:
     name = item.alias.lower()
     return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))
+
+
+def name_at(table: Any) -> int:
+    """Return the offset of the first word of a name after JOIN; -1 for a subquery."""
+    name = table.args.get("db") or table.this if isinstance(table, exp.Table) else None
+    return -1 if name is None else (name._meta or {}).get("start", -1)

@@ -7,7 +7,7 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -29,6 +29,7 @@ from elfmesh.ql.plan.draft_types import (
     StreamRead,
     UnionDraft,
     distinguished,
+    resampling,
 )
 from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.render import render
@@ -41,7 +42,7 @@ from elfmesh.ql.text.draft_elements import Lateral, in_items, is_lateral, unnest
 from elfmesh.ql.text.draft_groups import read_groups
 from elfmesh.ql.text.draft_items import read_items
 from elfmesh.ql.text.draft_limits import TOO_MANY, NodeBudget, row_count
-from elfmesh.ql.text.draft_names import no_order, reads_itself, renamed
+from elfmesh.ql.text.draft_names import name_at, no_order, reads_itself, renamed
 from elfmesh.ql.text.draft_order import read_order
 from elfmesh.ql.text.draft_windows import with_windows
 from elfmesh.ql.text.outer_names import Declared, OuterNames
@@ -226,9 +227,7 @@ class Drafter:
             if not isinstance(table.this, exp.Query):
                 hint = "Remove the parentheses, or write FROM (SELECT ... FROM a JOIN b ON ...) AS t."
                 raise self._error(table, "FROM does not support a join or a name in parentheses", hint)
-            draft = self._named(table, alias, named)
-            if called in self.resamples and isinstance(draft, SelectDraft):
-                draft = replace(draft, resample=self.resamples[called])
+            draft = resampling(self._named(table, alias, named), self.resamples.get(called))
             return draft, Input(called or "#", draft.columns, place)
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise self._error(
@@ -305,15 +304,9 @@ class Drafter:
         if (on is None) != (kind == "cross"):
             message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
             raise self._error(join, message, _JOIN_HINT)
-        within_us, within_at = self.within.get(self._name_at(join.this), (0, -1))
+        within_us, within_at = self.within.get(name_at(join.this), (0, -1))
         place = self.origin.place(within_at) if within_us else NOWHERE
         return JoinDraft("inner" if kind == "cross" else kind, on, within_us, place)
-
-    @staticmethod
-    def _name_at(table: Any) -> int:
-        """Return the offset of the first word of a name after JOIN; -1 for a subquery."""
-        name = table.args.get("db") or table.this if isinstance(table, exp.Table) else None
-        return -1 if name is None else (name._meta or {}).get("start", -1)
 
     def _common(
         self, join: exp.Join, translator: Translator, natural: bool

@@ -70,7 +70,9 @@ def answer(
         ("FILL (x 'no') ", [(None, None)] * 3),
     ],
 )
-def test_a_gap_is_filled_as_the_clause_says(clause: str, filled: Any, start: datetime, k: str | None) -> None:
+def test_a_gap_is_filled_by_the_rules_of_the_clause(
+    clause: str, filled: Any, start: datetime, k: str | None
+) -> None:
     rows: Rows = [(k, 0, 1.0, 5), (k, 40, 5.0, 9)]
     if filled is QueryError:
         with pytest.raises(QueryError, match="LINEAR is for DOUBLE, and n is BIGINT"):
