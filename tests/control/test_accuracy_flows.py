@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from elfmesh.control.jobs.pages import decode_page
-from elfmesh.control.jobs.records import ipc_to_table, rows_to_json
+from elfmesh.ql.values.plain_ipc import ipc_to_table
+from elfmesh.ql.values.row_json import rows_to_json
 from tests.sim.test_stories import master
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimFleet, line, wall_us
