@@ -247,7 +247,8 @@ class _Run:
             return self.statement.origin.error(message, relation.at, hint)
 
         compiler = Compiler({}, self.statement.origin)
-        return resampled(relation, self.rows(relation.source), self.bounds, check, constant, refuse)
+        bounds = self.bounds if relation.bounded else None
+        return resampled(relation, self.rows(relation.source), bounds, check, constant, refuse)
 
     def _framed(self, relation: Framed) -> pa.Table:
         source, compiler, env = self._evaluated(relation.source)

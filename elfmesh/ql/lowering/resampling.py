@@ -18,7 +18,7 @@ from elfmesh.ql.lowering.lowering import early_expressions, is_part, late_expres
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.relation import Resampled
 from elfmesh.ql.plan.relation_base import Relation
-from elfmesh.ql.plan.statement import WindowSpec
+from elfmesh.ql.plan.statement import ONE_INTERVAL_US, WindowSpec
 from elfmesh.ql.plan.windowing import Times, selects
 from elfmesh.ql.plan.windows import TIME_COLUMN
 from elfmesh.units import format_duration
@@ -31,7 +31,13 @@ def looked_back(
 ) -> WindowSpec | None:
     """Return the window with the look-back of a RESAMPLE that has MAX GAP. Raises QueryError."""
     found = [each for draft in drafts for each in selects(draft) if each.resample is not None]
-    if window is None or not found or found[0].resample is None or not found[0].resample.gap_us:
+    if (
+        _is_whole(window)
+        or window is None
+        or not found
+        or found[0].resample is None
+        or not found[0].resample.gap_us
+    ):
         return window
     draft, clause = found[0], found[0].resample
     if window.kind != "tumble":
@@ -135,8 +141,14 @@ def resampled(
             "PARTITION BY has a column twice, or the column of RESAMPLE", clause.at, "Remove it."
         )
     whole = replace(clause, column=column, partition=partition, fills=fills)
-    shown_us = window.slide_us if window is not None and clause.gap_us else 0
-    return Resampled(columns, clause.at, source, whole, shown_us)
+    bounded = window is not None and not _is_whole(window)
+    shown_us = window.slide_us if window is not None and bounded and clause.gap_us else 0
+    return Resampled(columns, clause.at, source, whole, shown_us, bounded)
+
+
+def _is_whole(window: WindowSpec | None) -> bool:
+    """Return whether the one interval of a job contains all its records, as that of a query to the fleet."""
+    return window is not None and window.size_us == ONE_INTERVAL_US
 
 
 def _filled_twice(origin: SourceText, column: str, key: bool, clause: ResampleClause) -> QueryError:

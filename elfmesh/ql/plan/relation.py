@@ -130,12 +130,14 @@ class Exploded(Relation):
 class Resampled(Relation):
     """Rows of the source, and a row for each grid point of the interval at which a partition has none.
 
-    With `shown_us`, the window looks back, and only the rows of its last `shown_us` are shown.
+    With `shown_us`, the window looks back, and only the rows of its last `shown_us` are shown. If `bounded`,
+    the grid is that of the interval; otherwise it reaches from the first to the last row.
     """
 
     source: Relation
     clause: ResampleClause
     shown_us: int
+    bounded: bool
 
 
 def made(at: int) -> str:

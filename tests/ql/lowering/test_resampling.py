@@ -6,6 +6,7 @@ import pytest
 
 from elfmesh.errors import QueryError
 from elfmesh.ql import parse
+from elfmesh.ql.plan.relation import Derived, Resampled
 
 TAIL = "RESAMPLE at EVERY '10 s' PARTITION BY k FILL (x LINEAR) MAX GAP '90 s'"
 BIN = "date_bin(INTERVAL '10' SECOND, ts) AS at"
@@ -32,6 +33,17 @@ def test_the_window_is_widened_by_the_gap_in_whole_intervals(text: str, size_s: 
 
 def test_without_intervals_there_is_nothing_to_look_back_to() -> None:
     assert parse(f"SELECT k, {BIN}, avg(x) AS x FROM s GROUP BY k, at {TAIL}").window is None
+
+
+def test_the_interval_of_a_query_to_the_fleet_is_no_grid_of_two_hundred_years() -> None:
+    text = f"SELECT k, {BIN}, avg(x) AS x FROM s HISTORY '1 h' UNTIL HISTORY GROUP BY k, at {TAIL}"
+    statement = parse(f"CREATE JOB a.b AS {text}")
+    assert statement.window is not None
+    assert statement.window.kind == "tumble"
+    relation = statement.relation
+    assert isinstance(relation, Derived)
+    assert isinstance(relation.source, Resampled)
+    assert (relation.source.bounded, relation.source.shown_us) == (False, 0)
 
 
 ALONE = "looks back into earlier intervals, which this query cannot"
