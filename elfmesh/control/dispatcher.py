@@ -17,7 +17,6 @@ from elfmesh.control.election.drain import Drain
 from elfmesh.control.election.fencing import Fencing
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.election.permission import Leading
-from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.master_term import MasterTerm
 from elfmesh.control.master.rendezvous import Rendezvous
 from elfmesh.control.master.successors import on_fetch
@@ -38,6 +37,7 @@ from elfmesh.control.protocol.messages import pack
 from elfmesh.control.protocol.messages_early import Early
 from elfmesh.control.protocol.messages_order import Ordered, OrderPosts
 from elfmesh.control.protocol.messages_register import Departed, Resign, Resigned
+from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.requests.handler import RequestHandler
 from elfmesh.control.requests.requests import WAITS, Requests
 from elfmesh.errors import ProtocolError
@@ -106,7 +106,7 @@ class Dispatcher:
         return handle(passed) or b""
 
     def _refusal(self) -> bytes:
-        return pack(ctl.Verdict(Participant(self._context.me, self._context.name), False))
+        return pack(ctl.Verdict(self._member_host.participant, False))
 
     # -- the tables ------------------------------------------------------------------------------------
 
@@ -161,6 +161,7 @@ class Dispatcher:
             OrderPosts: self._on_order_posts,
             **self._parts.handlers(),
             ctl.Report: self._on_report,
+            Excluded: self._on_excluded,
             ctl.Enroll: self._on_enroll,
             ctl.Leaving: self._on_leaving,
             Resign: self._on_resign,
@@ -275,6 +276,10 @@ class Dispatcher:
     def _on_report(self, sender: Contact, message: ctl.Report, payload: bytes) -> None:
         if master := self._masters.get(message.job):
             master.term.members.on_report(message)
+
+    def _on_excluded(self, sender: Contact, message: Excluded, payload: bytes) -> None:
+        if master := self._masters.get(message.job):
+            master.term.members.on_excluded(sender, message)
 
     def _on_leaving(self, sender: Contact, message: ctl.Leaving, payload: bytes) -> None:
         master = self._masters.get(message.job)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from elfmesh.machine import Contact, Effect, Event
 from elfmesh.srt.messages import Segment
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,12 @@ class Subscribe(Event, Effect):
     """Join the tree as a member, to which its multicasts are delivered. Idempotent.
 
     The agent asks those of `via` first for a place, and the overlay's next hop if none of them answers.
+    `keep_in` is the rule of its contributions.
     """
 
     tree: bytes
     via: tuple[Contact, ...] = ()
+    keep_in: Rule = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)

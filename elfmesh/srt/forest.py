@@ -111,7 +111,7 @@ class Forest:
     def _asked(self, event: Event, now: float) -> None:
         match event:
             case Subscribe():
-                self._get(event.tree).subscribe(now, event.via)
+                self._get(event.tree).subscribe(now, event.via, event.keep_in)
             case Publish() | Recollect() | Hasten() if event.tree not in self._trees:
                 raise ValueError(f"this agent is not the root of tree {event.tree.hex()}")
             case Publish():

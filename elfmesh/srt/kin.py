@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from elfmesh.machine import Contact
 from elfmesh.srt.messages import Join
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Child:
         load: number of its children, including those that were redirected to it since its last report.
         size: members in its subtree.
         since: when it joined.
+        keep_in: rule of its contributions.
     """
 
     contact: Contact
@@ -32,6 +34,7 @@ class Child:
     load: int
     size: int
     since: float
+    keep_in: Rule = ANYWHERE
 
 
 @dataclass(slots=True)

@@ -15,7 +15,10 @@ Rules:
    adopts it.
 4. A JOIN stops at the first agent of the tree. An agent that was not in the tree becomes a forwarder and
    joins. A forwarder without children leaves.
-5. About every CLIMB_S a deep agent asks its grandparent for a free slot. An agent that is deeper still is
+5. An agent whose contributions have a rule (`residency`) is a child of the root, or of an agent whose own
+   contributions in this tree have the same rule. All others redirect it towards the root. A root that can
+   give none of its children away has more than `fanout`.
+6. About every CLIMB_S a deep agent asks its grandparent for a free slot. An agent that is deeper still is
    sent to the root, which places it again.
 
 Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form, whatever
@@ -38,6 +41,7 @@ from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
 from elfmesh.srt.kin import Child
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
 from elfmesh.srt.ports import Tenant
+from elfmesh.srt.residency import ANYWHERE, Rule, implies
 from elfmesh.srt.search import ParentSearch
 
 CLIMB_S = 30.0
@@ -69,6 +73,7 @@ class Membership:
         self.parent: Contact | None = None
         self.root = False
         self.depth = 0
+        self.keep_in: Rule = ANYWHERE
         self.children: dict[bytes, Child] = {}
         self._parent_load = 0
         self._since = 0.0
@@ -85,6 +90,13 @@ class Membership:
         """Join the tree, unless the agent is in it or joining."""
         if self.idle:
             self.search.begin(now)
+
+    def keep(self, rule: Rule, now: float) -> None:
+        """This agent contributes with a rule from now on, so that it may need another parent."""
+        if rule != self.keep_in:
+            self.keep_in = rule
+            if self.parent is not None:
+                self.search.begin(now)
 
     def become_root(self) -> None:
         self.root = True
@@ -109,6 +121,9 @@ class Membership:
             self._release(old.id)
         if self.root:
             self._lose_root()
+        for child in [each for each in self.children.values() if not self._relays(each.keep_in)]:
+            self._context.send(child.contact, Reparent(self._tree, None))
+            self._drop_child(child.contact.id)
         self._context.emit(Attached(self._tree, sender))
         self._tenant.attached(sender, join, message)
 
@@ -156,6 +171,8 @@ class Membership:
         if not self._me < theirs:
             hop = self._context.next_hop(self._tree)
             self._redirect(sender, join, hop if hop is not None and self.closer(hop, theirs) else None)
+        elif not self._relays(join.keep_in) and (above := self._above) is not None:
+            self._redirect(sender, join, above)
         elif join.climb and child is not None:
             self._redirect(sender, join, self.parent)
         elif child is None and len(self.children) >= self._fanout and self._turn_away(sender, join, theirs):
@@ -172,7 +189,7 @@ class Membership:
         if known is not None and known.session != join.session:
             self._drop_child(sender.id)
         self.children[sender.id] = Child(
-            sender, join.session, join.token, join.token, join.load, join.size, now
+            sender, join.session, join.token, join.token, join.load, join.size, now, join.keep_in
         )
         self._context.link(self._tree, sender)
         self._context.send(sender, self._tenant.joined_reply(join.token, self.depth + 1))
@@ -192,16 +209,30 @@ class Membership:
         if join.climb == 1:
             self._redirect(sender, join, None)
             return True
-        closer = [child for child in self.children.values() if self.closer(child.contact, theirs)]
+        relays = [child for child in self.children.values() if implies(child.keep_in, join.keep_in)]
+        closer = [child for child in relays if self.closer(child.contact, theirs)]
         if closer:
             chosen = min(closer, key=lambda child: (child.load, distance(child.contact.id, sender.id)))
             chosen.load += 1
             self._redirect(sender, join, chosen.contact)
             return True
-        farthest = max(self.children.values(), key=lambda child: distance(child.contact.id, self._tree))
+        movable = [child for child in self.children.values() if not child.keep_in]
+        if not movable:
+            return False
+        farthest = max(movable, key=lambda child: distance(child.contact.id, self._tree))
         self._context.send(farthest.contact, Reparent(self._tree, sender))
         self._drop_child(farthest.contact.id)
         return False
+
+    @safeguard("relays-its-own-rule")
+    def _relays(self, rule: Rule) -> bool:
+        """Whether contributions with a rule may pass through this agent on their way to the root."""
+        return self.root or implies(self.keep_in, rule)
+
+    @property
+    def _above(self) -> Contact | None:
+        """The agent on the way to the root; None: this agent is the root, or is about to be."""
+        return self.parent or self._context.next_hop(self._tree)
 
     def _redirect(self, sender: Contact, join: Join, to: Contact | None) -> None:
         self._context.send(sender, Redirect(self._tree, join.token, to))

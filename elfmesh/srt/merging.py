@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from elfmesh.contribution import Contribution
 from elfmesh.srt.coverage import CoverageCell
 from elfmesh.srt.parts import ENTRIES_MAX, Part, add_counts
+from elfmesh.srt.residency import ANYWHERE, Rule, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class MergeJob:
         shares: per interval; one share each when the job is done, unless merging is impossible.
         waiting: number of merges in progress.
         drops: shares that were removed.
+        keep_in: which agents may get the outcome.
     """
 
     start: int
@@ -58,6 +60,7 @@ class MergeJob:
     shares: dict[int, list[PartShare]]
     waiting: int = 0
     drops: list[Drop] = field(default_factory=list)
+    keep_in: Rule = ANYWHERE
 
     def parts(self) -> Iterator[tuple[Part, bool]]:
         """Yield the parts of the outcome, each with whether it claims its range."""
@@ -70,16 +73,19 @@ class MergeJob:
                 items.append(Contribution(interval, shares[0].counts, shares[0].payload))
                 continue
             if position < interval:
-                yield Part(position, interval, self.coverage, tuple(items)), self.claims
+                yield self._part(position, interval, self.coverage, *items), self.claims
             spoken = sum(share.coverage for share in shares)
             silent = self.coverage & ~spoken & ~lost.get(interval, 0)
             for index, share in enumerate(shares):
                 coverage = share.coverage | (0 if index else silent)
                 item = Contribution(interval, share.counts, share.payload)
-                yield Part(interval, interval + 1, coverage, (item,)), self.claims and not index
+                yield self._part(interval, interval + 1, coverage, item), self.claims and not index
             position, items = interval + 1, []
         if position < self.stop:
-            yield Part(position, self.stop, self.coverage, tuple(items)), self.claims
+            yield self._part(position, self.stop, self.coverage, *items), self.claims
+
+    def _part(self, start: int, stop: int, coverage: int, *items: Contribution) -> Part:
+        return Part(start, stop, coverage, items, keep_in=self.keep_in)
 
 
 class Merger:
@@ -131,7 +137,8 @@ class Merger:
             for item in part.items:
                 share = PartShare(part.coverage, item.counts, item.payload)
                 shares.setdefault(item.interval, []).append(share)
-        job = MergeJob(start, stop, coverage, claims, shares)
+        rule = together(part.keep_in for part in parts)
+        job = MergeJob(start, stop, coverage, claims, shares, keep_in=rule)
         for interval, each in shares.items():
             self._merge(job, interval, each)
         return job

@@ -14,6 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 FIRST = -(2**62)
 """Interval index before all others. Founding members contribute from here on."""
@@ -45,6 +46,8 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
         stop: one past the last interval.
         coverage: bitmap of roster numbers, little-endian bit order, no trailing zero bytes.
         entries: sorted by interval, at most one each, all within the range.
+        keep_in: which agents may get it. Earlier releases ignore it, so they get none with a rule
+            (`Joined.keeps`).
     """
 
     epoch: Count
@@ -53,6 +56,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     stop: Index
     coverage: bytes
     entries: tuple[SegmentEntry, ...] = ()
+    keep_in: Rule = ANYWHERE
 
 
 class ReceivedUpTo(msgspec.Struct, frozen=True, array_like=True):
@@ -94,6 +98,7 @@ class Join(Message, frozen=True, tag="srt.join"):
             only a free slot nearby; a greater number is the number of hops to the root, which places it
             again.
         hops: redirects that it has followed.
+        keep_in: rule of its contributions.
     """
 
     tree: Id
@@ -106,12 +111,14 @@ class Join(Message, frozen=True, tag="srt.join"):
     size: Count = 0
     climb: Count = 0
     hops: Count = 0
+    keep_in: Rule = ANYWHERE
 
 
 class Joined(Message, frozen=True, tag="srt.joined"):
     """Acceptance of a child: its parent is `depth` hops below the root and has `load` children.
 
-    Intervals below `released` are closed.
+    Intervals below `released` are closed. `keeps`: the parent keeps the rule of the JOIN; one of an earlier
+    release does not.
     """
 
     tree: Id
@@ -120,6 +127,7 @@ class Joined(Message, frozen=True, tag="srt.joined"):
     load: Count
     epoch: Count
     released: Index
+    keeps: bool = False
 
 
 class Redirect(Message, frozen=True, tag="srt.redirect"):

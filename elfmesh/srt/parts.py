@@ -17,6 +17,7 @@ from elfmesh.errors import ProtocolError
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.messages import FIRST, Segment, SegmentEntry
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 LAST = -FIRST
 """Greater than any interval index."""
@@ -41,6 +42,7 @@ class Part:
         attempt: number of its collection.
         source: id of the child that sent it, b"" = made here.
         alone: never merged with others on the way.
+        keep_in: which agents may get it.
     """
 
     start: int
@@ -50,6 +52,7 @@ class Part:
     attempt: int = 0
     source: bytes = b""
     alone: bool = False
+    keep_in: Rule = ANYWHERE
 
     @property
     def nbytes(self) -> int:
@@ -66,7 +69,7 @@ class Part:
         if (start, stop) == (self.start, self.stop):
             return self
         items = within(self.items, start, stop)
-        return Part(start, stop, self.coverage, items, self.attempt, self.source, self.alone)
+        return Part(start, stop, self.coverage, items, self.attempt, self.source, self.alone, self.keep_in)
 
     def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Contribution]]:
         """Remove items that no message can carry. Returns the remaining parts, and these items."""
@@ -81,7 +84,8 @@ class Part:
 
     def segment(self, epoch: int) -> Segment:
         coverage = bitmap_of(self.coverage)
-        return Segment(epoch, self.attempt, self.start, self.stop, coverage, entries_of(self.items))
+        entries = entries_of(self.items)
+        return Segment(epoch, self.attempt, self.start, self.stop, coverage, entries, self.keep_in)
 
     def split(self, entries_max: int, payload_bytes_max: int) -> Iterator[Part]:
         """Split into consecutive parts that are within both limits; ranges are cut directly after an entry.
@@ -174,7 +178,8 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
     coverage = bits_of(segment.coverage)
     if items and not coverage:
         raise ProtocolError("a segment with entries covers no member")
-    return Part(segment.start, segment.stop, coverage, items, segment.attempt, source, alone)
+    about = segment.attempt, source, alone, segment.keep_in
+    return Part(segment.start, segment.stop, coverage, items, *about)
 
 
 class Shelf:

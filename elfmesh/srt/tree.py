@@ -37,6 +37,7 @@ from elfmesh.srt.messages import (
 from elfmesh.srt.multicast import HASTEN, RECOLLECT, USER, Multicasts
 from elfmesh.srt.parts import Part, check_segment, run_of, unpack
 from elfmesh.srt.reports import Reports
+from elfmesh.srt.residency import ANYWHERE, Rule
 from elfmesh.srt.uplink import Uplink
 
 
@@ -72,10 +73,12 @@ class Tree:
 
     # -- requests of the host
 
-    def subscribe(self, now: float, via: tuple[Contact, ...] = ()) -> None:
+    def subscribe(self, now: float, via: tuple[Contact, ...] = (), keep_in: Rule = ANYWHERE) -> None:
         self.membership.search.via = via
         if not self.multicasts.subscribed:
             self.multicasts.subscribe()
+        if keep_in:
+            self.membership.keep(keep_in, now)
         self.membership.enter(now)
 
     def unsubscribe(self) -> None:
@@ -97,7 +100,7 @@ class Tree:
         except ProtocolError as error:
             raise ValueError(f"own contribution: {error}") from None
         items = run_of(segment.entries, payloads)
-        part = Part(segment.start, segment.stop, bits_of(segment.coverage), items)
+        part = Part(segment.start, segment.stop, bits_of(segment.coverage), items, keep_in=segment.keep_in)
         self.barrier.contribute(part, segment.epoch)
 
     def publish(self, body: bytes, timeout_s: float, token: int, now: float) -> None:
@@ -242,10 +245,11 @@ class Tree:
             self.size,
             climb,
             hops,
+            self.membership.keep_in,
         )
 
     def attached(self, parent: Contact, join: Join, joined: Joined) -> None:
-        self.uplink.attach(parent)
+        self.uplink.attach(parent, keeps=joined.keeps)
         self.release(joined.released, joined.epoch)
         notified = join.epoch == self.barrier.epoch == joined.epoch
         self.barrier.opened(join.frontier if notified else None)
@@ -272,7 +276,7 @@ class Tree:
 
     def joined_reply(self, token: int, depth: int) -> Joined:
         load = len(self.membership.children)
-        return Joined(self.id, token, depth, load, self.barrier.epoch, self.barrier.released)
+        return Joined(self.id, token, depth, load, self.barrier.epoch, self.barrier.released, keeps=True)
 
     # -- ports.TreeOwner
 

@@ -22,6 +22,7 @@ from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentUp
 from elfmesh.srt.parts import ENTRIES_MAX, Part
 from elfmesh.srt.ports import TreeOwner
+from elfmesh.srt.residency import allows
 
 WINDOW = 64
 """Maximum number of messages in transit to a parent: enough to use a connection fully, too few to flood it
@@ -61,7 +62,7 @@ class Uplink:
         self._lane = 1 + int.from_bytes(tree[4:8])  # the first four may be those of a gateway
         self.barrier: Barrier  # set by the tree, which makes both
         self.parent: Contact | None = None
-        self.root = False
+        self._keeps = self.root = False
         self._seq = 0
         self._unsent: deque[int] = deque()
         self._waiting: dict[int, Unacknowledged] = {}
@@ -85,6 +86,11 @@ class Uplink:
             return
         if self.parent is None:
             return
+        if part.keep_in and not (self._keeps and allows(part.keep_in, self.parent)):
+            self._context.count("kept_in")
+            if not claims:
+                return
+            part = Part(part.start, part.stop, 0)
         for piece in part.split(ENTRIES_MAX, self._payload_bytes_max):
             message = SegmentUp(
                 self._tree,
@@ -124,14 +130,17 @@ class Uplink:
 
     # -- the hop
 
-    def attach(self, parent: Contact | None) -> None:
-        """Switch to another parent, or to none; only reports are kept."""
+    def attach(self, parent: Contact | None, *, keeps: bool = False) -> None:
+        """Switch to another parent, or to none; only reports are kept.
+
+        `keeps`: the parent keeps the rules of what it gets, so that it may get what has a rule.
+        """
         reports = [w.message for w in self._waiting.values() if isinstance(w.message, (Overlap, Fault))]
         self._waiting.clear()
         self._sent.clear()
         self._unsent.clear()
         self._sent_bytes = 0
-        self.parent = parent
+        self.parent, self._keeps = parent, keeps
         self.root = False
         for report in reports:
             self._queue(report)

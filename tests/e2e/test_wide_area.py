@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.programs.test_functions import run
+
 GUIDE = Path(__file__).parents[2] / "docs/wide-area.md"
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 TIMEOUT_S = 180
+TOML = re.compile(r"```toml\n(.*?)```", re.DOTALL)
+JOBS = 4
+COUNTS = "CREATE JOB ops.{name} EVERY '1 s' AS SELECT host, count(*) AS n FROM log GROUP BY host"
 
 
 def free_ports(count: int) -> list[int]:
@@ -44,3 +52,42 @@ def test_the_commands_of_the_guide_start_three_regions_and_read_from_another_one
     assert done.returncode == 0, done.stderr
     for expected in ("PATHS 3 ACROSS region", "site 2 ", "group ap", "group eu", "group us", "/eu"):
         assert expected in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_host_whose_data_stays_in_its_region_takes_part_where_the_master_is_there(tmp_path: Path) -> None:
+    """The rule of the guide, in agent.toml of one of two agents. One of them leads each job."""
+    (rule,) = TOML.findall(GUIDE.read_text())
+    (tmp_path / "agent.toml").write_text(rule)
+    with Fleet(tmp_path / "fleet") as fleet:
+        fleet.start(1, extra=["-c", str(tmp_path / "agent.toml")])
+        fleet.start(1, extra=["--label", "region=us"])
+        for number in range(JOBS):
+            text = tmp_path / f"job{number}.elfql"
+            text.write_text(COUNTS.format(name=f"job{number}"))
+            applied = run("apply", "-f", str(text), "--api", fleet[1].api)
+            shown = applied.stdout + applied.stderr
+            assert applied.exit_code == 0, shown
+            planned = run("plan", f"ops/job{number}", "-o", "json", "--api", fleet[1].api)
+            notes = [each for each in json.loads(planned.stdout)["notes"] if "takes no part" in each]
+            inside = fleet[1].get(f"/v1/jobs/ops/job{number}")["master"] == fleet[0].name
+            excluded = f"{fleet[0].name} takes no part: its keep_in, region=eu, excludes the master"
+            assert notes == ([] if inside else [excluded])
+            assert (excluded in shown) == (not inside)
+            members = 2 if inside else 1
+            assert f"{members} of {members} agents have it" in shown
+        for _ in range(4):
+            for number, host in enumerate(("eu", "us")):
+                with fleet.log(number).open("a") as log:
+                    log.write(json.dumps({"ts": time.time(), "host": host}) + "\n")
+            time.sleep(1)
+        for number in range(JOBS):
+            inside = fleet[1].get(f"/v1/jobs/ops/job{number}")["master"] == fleet[0].name
+
+            expected = {"eu", "us"} if inside else {"us"}
+
+            def complete(number: int = number, expected: set[str] = expected) -> bool:
+                results = fleet[1].results(f"ops/job{number}")
+                return {row["host"] for record in results for row in record["rows"]} == expected
+
+            eventually(complete, what=f"the rows of job {number}")

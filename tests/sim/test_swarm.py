@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.runtime.test_core import (
+    test_data_of_a_host_is_sent_to_no_agent_that_its_rule_excludes as stays_inside,
+)
 from tests.control.closing.test_commit import (
     test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval as roster_waits,
 )
@@ -92,6 +95,9 @@ from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.shapes import PAGED
 from tests.sim.swarm.soak import one
 from tests.sim.test_tree_ablations import ABLATIONS
+from tests.srt.test_membership import (
+    test_an_agent_with_a_rule_is_a_child_of_the_root_and_not_of_an_agent_without_one as below_the_root,
+)
 from tests.srt.test_search import (
     test_an_agent_enters_a_tree_at_the_agent_that_it_was_given as enters_there,
 )
@@ -175,6 +181,8 @@ NOTICED_BY = {
     **dict.fromkeys(topics.SAFEGUARDS, one_order),
     "post-times": steps_back,
     "new-gateway-gets-all": gets_all,
+    "kept-in": stays_inside,
+    "relays-its-own-rule": below_the_root,
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
     "part-requests": closes_at_once,

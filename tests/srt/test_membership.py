@@ -10,6 +10,7 @@ from elfmesh.overlay import Digest, PeerDown, SiblingsChanged, Unwatch
 from elfmesh.srt import Detached, Forest, LostRoot, Subscribe, Unsubscribe
 from elfmesh.srt.membership import CLIMB_S, DEEP_CLIMB_S, GRACE_S
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
+from elfmesh.srt.residency import Rule
 from tests.srt.rig import TREE, Wire, children, contact, parent, subscribed
 
 
@@ -205,3 +206,55 @@ def test_an_agent_that_sits_very_deep_is_sent_to_the_root_and_placed_again() -> 
     wire.deliver()
     assert parent(wire, 7) == 1, "the root had room"
     assert (children(wire, 6), children(wire, 1)) == ([], [2, 7])
+
+
+EU = (("region=eu",),)
+RACK = (("rack=r1",),)
+
+
+def kept(wire: Wire, *numbers: int, rule: Rule = EU) -> Wire:
+    """Agents whose contributions have a rule subscribe."""
+    for number in numbers:
+        wire.give(number, Subscribe(TREE, keep_in=rule))
+        wire.deliver()
+    return wire
+
+
+def test_an_agent_with_a_rule_is_a_child_of_the_root_and_not_of_an_agent_without_one() -> None:
+    wire = subscribed(Wire(1, 3, 9, fanout=1), 3)
+    wire.route(9, 3)
+    kept(wire, 9)
+    assert parent(wire, 9) == 1
+
+
+def test_agents_with_one_rule_relay_for_each_other() -> None:
+    wire = kept(Wire(1, 3, 9, fanout=1), 3, 9)
+    assert (parent(wire, 3), parent(wire, 9)) == (1, 3)
+    wire.add(12)
+    kept(wire, 12, rule=RACK)
+    assert parent(wire, 12) == 1, "beyond the fan-out, because no child can be given away"
+
+
+def test_an_agent_without_a_rule_makes_room_at_the_root() -> None:
+    wire = kept(subscribed(Wire(1, 3, 9, fanout=1), 3), 9)
+    assert (parent(wire, 9), parent(wire, 3)) == (1, 1), "3 is closer than 9, so that it cannot be below it"
+    wire.add(12)
+    wire.give(12, Subscribe(TREE))
+    wire.deliver()
+    assert parent(wire, 12) in (3, 9)
+
+
+def test_an_agent_that_gets_a_rule_looks_for_another_parent() -> None:
+    wire = subscribed(Wire(1, 3, 9, fanout=1), 3, 9)
+    assert parent(wire, 9) == 3
+    kept(wire, 9)
+    assert parent(wire, 9) == 1
+
+
+def test_a_root_that_gives_way_sends_children_with_other_rules_to_the_next_one() -> None:
+    wire = kept(subscribed(Wire(5, 9), 5), 9)
+    assert parent(wire, 9) == 5
+    wire.add(2)
+    wire.give(5, SiblingsChanged())
+    wire.deliver()
+    assert (parent(wire, 5), parent(wire, 9)) == (2, 2)

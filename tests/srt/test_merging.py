@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -149,3 +150,12 @@ def test_what_is_closed_or_collected_again_only_claims(
     assert [(each.start, each.stop, bool(each.coverage)) for each, _ in found if each.start < each.stop] == [
         each for each in expected if each[0] < each[1]
     ]
+
+
+def test_what_is_merged_has_the_rules_of_all_that_went_in() -> None:
+    host, eu, rack = Host(), (("region=eu",),), (("rack=r1",),)
+    first, second = part(0, 2, 1, _0=b"a", _1=b"b"), part(0, 2, 2, _0=b"c")
+    kept = [dataclasses.replace(first, keep_in=eu), dataclasses.replace(second, keep_in=rack)]
+    assert list(host.merger.begin(0, 2, kept, 0b110, claims=True)) == []
+    (job,) = host.answer()
+    assert {each.keep_in for each, _ in job.parts()} == {(("rack=r1",), ("region=eu",))}

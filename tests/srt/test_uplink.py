@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.contribution import Contribution
 from elfmesh.machine import Message, Received, Send, Tick
@@ -22,7 +23,7 @@ from elfmesh.srt.parts import Part
 from elfmesh.srt.reports import RECOLLECT_DELAY_S
 from elfmesh.srt.uplink import Uplink
 from tests.srt.forests import contribute, grow
-from tests.srt.rig import TREE, contact
+from tests.srt.rig import TREE, contact, items
 
 
 def test_a_lost_segment_is_sent_again_until_it_is_acknowledged() -> None:
@@ -187,3 +188,22 @@ def test_without_a_parent_nothing_but_reports_is_kept_and_the_queue_is_bounded(
     uplink.overlap(3, 4, 1)
     uplink.overlap(4, 5, 1)
     assert (len(uplink), context.stats["uplink_dropped"]) == (1, 1)
+
+
+EU = (("region=eu",),)
+
+
+@pytest.mark.parametrize(
+    ("region", "keeps", "goes"), [("eu", True, True), ("us", True, False), ("eu", False, False)]
+)
+def test_what_has_a_rule_goes_to_a_parent_that_it_allows_and_that_keeps_it(
+    region: str, keeps: bool, goes: bool
+) -> None:
+    context, _, uplink = made(None)
+    uplink.attach(replace(contact(2), region=region), keeps=keeps)
+    uplink.forward(Part(0, 1, 1, items(_0="a"), keep_in=EU), claims=True)
+    uplink.forward(Part(1, 2, 1, items(_1="b"), keep_in=EU), claims=False)
+    found = [each for each in sent(context) if isinstance(each, SegmentUp)]
+    assert [each.segment.coverage != b"" for each in found] == ([True, True] if goes else [False])
+    assert found[0].claims, "the parent need not wait for it"
+    assert context.stats["kept_in"] == (0 if goes else 2)

@@ -176,7 +176,8 @@ class LocalAgent:
         self._late = LateControl(self.control)
         self.loaded = asyncio.Event()
         control = self.control if loaded else self._late
-        self.core = AgentCore(self.overlay, self.forest, control, self.control.context.causes)
+        causes, keep_in = self.control.context.causes, gate.policy.keep_in
+        self.core = AgentCore(self.overlay, self.forest, control, causes, keep_in)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
         self.pump = Pump(
             self.core,
@@ -283,7 +284,7 @@ class LocalAgent:
             "programs": self.control.programs.describe(),
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
-            "control_stats": self.control.stats(),
+            "control_stats": {**self.control.stats(), "kept_in": self.core.kept_in},
             "tentative": self.control.tentative_overlaps(),
             "kept_if_lost": self.control.kept_if_lost(),
             "standbys": self.control.standbys(),

@@ -5,7 +5,8 @@ left. Only effects that concern the outside world are returned. Its only state i
 pending look-up.
 
 Invariants: the order of effects depends only on the order of events. A message reaches only the machine that
-its tag belongs to. A token of one machine never answers a request of another.
+its tag belongs to. A token of one machine never answers a request of another. Data of a host goes to no agent
+that its rule excludes (`srt.residency`), whichever machine sends it.
 
 Paper: ELF 2.1, Figure 2 (the layers of one agent).
 """
@@ -22,11 +23,14 @@ from elfmesh.api.authority import needs
 from elfmesh.control.causes import Causes
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol import messages as control_messages
+from elfmesh.control.protocol.messages_residency import rule_of
 from elfmesh.machine import Contact, Effect, Event, Machine, Received, Send, Tick, earliest
 from elfmesh.overlay import events as ov
 from elfmesh.overlay import messages as overlay_messages
+from elfmesh.safeguards import safeguard
 from elfmesh.srt import events as srt
 from elfmesh.srt import messages as srt_messages
+from elfmesh.srt.residency import ANYWHERE, Rule, allows
 from elfmesh.wire import Codec
 
 MESSAGES = (*overlay_messages.MESSAGES, *srt_messages.MESSAGES, *control_messages.MESSAGES)
@@ -94,11 +98,22 @@ class AgentCore:
         forest: reducer trees.
         control: jobs.
         causes: where steps are kept, those of the trees among them; None: nowhere.
+        keep_in: which agents may get data of this host.
+
+    Attributes:
+        overtaken: orders to trees of which this agent is not the root any more.
+        kept_in: messages that were not sent, because a rule excludes the receiver.
     """
 
     def __init__(
-        self, overlay: Machine, forest: Trees, control: Machine, causes: Causes | None = None
+        self,
+        overlay: Machine,
+        forest: Trees,
+        control: Machine,
+        causes: Causes | None = None,
+        keep_in: Rule = ANYWHERE,
     ) -> None:
+        self._keep_in = keep_in
         self._causes = causes or Causes(b"", 0)
         self.overlay, self.forest, self.control = overlay, forest, control
         self._machines = (overlay, forest, control)
@@ -116,7 +131,7 @@ class AgentCore:
                 self._readers[message] = (machine,)
         self._asked: dict[int, _Asked] = {}
         self._token = 0
-        self.overtaken = 0
+        self.overtaken = self.kept_in = 0
 
     @property
     def deadline(self) -> float | None:
@@ -149,6 +164,9 @@ class AgentCore:
                 continue
             for effect in machine.step(event, now):
                 if type(effect) is Send:  # the most frequent effect
+                    if not self._may_leave(effect):
+                        self.kept_in += 1
+                        continue
                     segment = type(effect.message) is srt_messages.SegmentUp
                     outside.append(self._sent(effect, now) if segment else effect)
                 elif type(effect) is srt.MergeRequest:
@@ -158,6 +176,11 @@ class AgentCore:
                 else:
                     self._pass_on(machine, effect, queue, outside)
         raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {machine}")
+
+    @safeguard("kept-in")
+    def _may_leave(self, effect: Send) -> bool:
+        """Whether a message may be sent: the one place through which data of hosts leaves this agent."""
+        return allows(rule_of(effect.message, self._keep_in), effect.to)
 
     def _received(self, sender: Contact, message: srt_messages.SegmentUp, now: float) -> None:
         segment, about = message.segment, (message.tree, message.segment.start, message.segment.stop)

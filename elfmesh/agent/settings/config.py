@@ -28,7 +28,9 @@ from elfmesh.ingest.authority.settings import (
     FieldsConfig,
     ManifestsConfig,
     NamespaceConfig,
+    PlacementConfig,
     check_authority,
+    check_placement,
 )
 from elfmesh.ingest.budget.settings import LimitsConfig, check_limits
 from elfmesh.ingest.functions.settings import FunctionsConfig, check_functions
@@ -104,6 +106,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     fields: FieldsConfig = FieldsConfig()
     audit: AuditConfig = AuditConfig()
     coordination: CoordinationConfig = CoordinationConfig()
+    placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
     tls: TlsConfig = TlsConfig()
     dangerously_insecure_network: bool = False
@@ -237,6 +240,7 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
             sections |= {"fields": FieldsConfig, "audit": AuditConfig, "tls": TlsConfig}
             sections |= {"coordination": CoordinationConfig, "control": ControlConfig}
+            sections |= {"placement": PlacementConfig}
             section = sections.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]
@@ -279,6 +283,7 @@ def _check(config: AgentConfig, source: str) -> None:
     check_limits(config.limits, f"{source}: limits")
     check_functions(config.functions, f"{source}: functions")
     check_authority(config.manifests, config.namespaces, config.audit, source)
+    check_placement(config.placement, config.labels, source)
     for name, lookup in config.lookups.items():
         if not lookup.path:
             raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")

@@ -37,7 +37,14 @@ def gate_of(
         namespaces,
     )
     limited = config.limits.adhoc_jobs, config.limits.standby_bytes
-    policy = policy_of(config.fields, config.namespaces, signed, config.coordination.require, *limited)
+    policy = policy_of(
+        config.fields,
+        config.namespaces,
+        signed,
+        config.coordination.require,
+        *limited,
+        keep_in=config.placement.rule,
+    )
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
     if host.problem or host.risk:
         log.error("%s", host.problem or host.risk)

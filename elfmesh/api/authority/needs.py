@@ -95,7 +95,7 @@ _CONTROL = (
     " PartRequest SitePart Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
     " OrderPosts Ordered Rehearse Rehearsed Prepare Promised Accept Accepted Chosen CumulativeVote"
-    " Conflict Outdated Resign Resigned Departed Delta Chained Prefix Shipping ContributionRequest"
+    " Conflict Outdated Resign Resigned Departed Excluded Delta Chained Prefix Shipping ContributionRequest"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 

@@ -71,6 +71,8 @@ def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
     if done.columns:
         effects = (f"{printable(name)}: {effect}" for name, effect in done.columns.items())
         click.echo("    " + ", ".join(effects))
+    for text in done.excluded or ():
+        say(text)
     if done.hint:
         say(done.hint)
     elif not done.dry_run and done.acknowledged < done.expected:

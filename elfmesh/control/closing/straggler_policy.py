@@ -112,6 +112,10 @@ class StragglerPolicy:
         self._dead.pop(number, None)
         self._known.pop(number, None)
 
+    def excludes(self, number: int) -> None:
+        """Count a member as dead that sends nothing, because its rule excludes this master."""
+        self._dead.setdefault(number, self._context.now)
+
     def lost_sight(self, agent: bytes) -> None:
         entry = self._book.of(agent)
         if entry is not None:

@@ -20,6 +20,7 @@ from elfmesh import ql
 from elfmesh.control.jobs.hidden_fields import FieldRules
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.errors import QueryError
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 if TYPE_CHECKING:
     from elfmesh.ql.plan.statement import Statement
@@ -72,6 +73,7 @@ class Policy:
         require: the highest label of a job's output, by names of jobs or patterns.
         queries: maximum number of leased jobs (`elf query`) at a time.
         standby_bytes: maximum size of the open windows that the agent holds for others; 0: it holds none.
+        keep_in: which agents may get data of this host.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
@@ -80,6 +82,7 @@ class Policy:
     require: Mapping[str, str] = field(default_factory=dict)
     queries: int = 4
     standby_bytes: int = 64_000_000
+    keep_in: Rule = ANYWHERE
 
     def grant(self, namespace: str) -> Grant | None:
         if not self.namespaces:

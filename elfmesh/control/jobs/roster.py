@@ -136,12 +136,14 @@ class RosterBook:
                 self._numbers[participant.contact.id] = number
                 first = max(start, (begun or {}).get(participant.contact.id, start))
                 first = self._behind_earlier(participant.contact.id, first)
-                self._entries[number] = RosterEntry(number, participant.contact, participant.name, first)
-                changed = True
-            elif known.contact != participant.contact or known.name != participant.name:
-                self._entries[known.number] = replace(
-                    known, contact=participant.contact, name=participant.name
+                rule = participant.keep_in
+                self._entries[number] = RosterEntry(
+                    number, participant.contact, participant.name, first, keep_in=rule
                 )
+                changed = True
+            elif Participant(known.contact, known.name, known.keep_in) != participant:
+                contact, name, rule = participant.contact, participant.name, participant.keep_in
+                self._entries[known.number] = replace(known, contact=contact, name=name, keep_in=rule)
                 changed = True
         self.version += changed
         return changed

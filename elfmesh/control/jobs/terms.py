@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from elfmesh.control.jobs.manifest import Incarnation, Manifest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.machine import Contact, Count, Index
+from elfmesh.srt.residency import ANYWHERE, Rule
 
 
 class Participant(msgspec.Struct, frozen=True, array_like=True):
-    """A member of a job: its contact and the name to show."""
+    """A member of a job: its contact, the name to show, and which agents may get its data."""
 
     contact: Contact
     name: str
+    keep_in: Rule = ANYWHERE
 
 
 class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +35,7 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
         until: first interval in which it is not expected any more; None while it is a member.
         ahead: it has left at once: copy hosts have its intervals up to `until`, which it has sealed before
             their time, so they make no interval due.
+        keep_in: which agents may get its data.
     """
 
     number: Count
@@ -41,6 +44,7 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     start: Index = FIRST
     until: Index | None = None
     ahead: bool = False
+    keep_in: Rule = ANYWHERE
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True):

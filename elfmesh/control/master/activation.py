@@ -12,8 +12,9 @@ directly to members that have not acknowledged it (D-16).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from elfmesh.control.answers import OK, Body, respond
@@ -24,6 +25,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.ports import TermView
+from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.messages import Roster, RosterAck, unpack
 from elfmesh.control.protocol.replies_changes import Applied, JobSummary
 from elfmesh.errors import ProtocolError
@@ -57,6 +59,12 @@ class WaitingClient:
     extra: tuple[tuple[str, Any], ...]
 
 
+class ApplyingTerm(TermView, Protocol):
+    """What an answer to a client contains besides the terms."""
+
+    tally: Tally
+
+
 class Activation:
     """Sends rosters to members, and answers clients when the members have acknowledged.
 
@@ -64,7 +72,7 @@ class Activation:
         term: whose terms the members acknowledge.
     """
 
-    def __init__(self, term: TermView) -> None:
+    def __init__(self, term: ApplyingTerm) -> None:
         self._context, self._book, self._term = term.context, term.book, term
         self._epoch = term.terms.epoch
         self._applicants: dict[tuple[int, bytes], WaitingClient] = {}
@@ -187,6 +195,7 @@ class Activation:
             self._book,
             applicant.state,
             **dict(applicant.extra),
+            excluded=self._term.tally.excluded(now) or UNSET,
             seconds={
                 "prepare": round(prepared - applicant.since, 6),
                 "activate": round(now - prepared, 6),

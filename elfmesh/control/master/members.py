@@ -21,11 +21,13 @@ from elfmesh.control.master.ports import OpenTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, Stop, Waiting
+from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
+from elfmesh.srt.residency import allows
 
 PROBLEM_MAX = 200
 FRONTIER_S, FRONTIER_AGAIN_S = 5.0, 0.1
@@ -63,6 +65,7 @@ class JobMembers:
         self._without_standby: dict[int, str] = {}
         self._shipping: dict[int, tuple[float, int]] = {}
         self._numbers_at = self._context.now + (FRONTIER_S if takes_over and self._book.active else 0.0)
+        self._give_up_excluded()
 
     def standby_of(self, number: int) -> RosterEntry | None:
         """Return the member that holds the open panes of another one, as that has reported it."""
@@ -85,12 +88,24 @@ class JobMembers:
             self._without_standby[message.number] = message.problem[:PROBLEM_MAX]
             self._costs.shipped(message.number, message.bytes_s if message.standby else 0)
 
+    def on_excluded(self, sender: Contact, message: Excluded) -> None:
+        """A host takes no part in the job, because its rule excludes an agent that would get its data."""
+        if message.incarnation == self._term.terms.manifest.incarnation:
+            self._term.tally.on_excluded(sender.id, message, self._context.now)
+
+    def _give_up_excluded(self) -> None:
+        """Wait for no member of an earlier term whose rule excludes this agent."""
+        for entry in self._book.active:
+            if not allows(entry.keep_in, self._context.me):
+                self._term.collection.straggler_policy.excludes(entry.number)
+
     def on_enroll(self, message: Enroll) -> None:
         """An agent is ready to work on the job, for the first time or again."""
         contact, terms = message.participant.contact, self._term.terms
         if message.incarnation != terms.manifest.incarnation or not self._term.is_open:
             self._context.send(contact, Stop(message.job, message.incarnation, terms.epoch))
             return
+        self._term.tally.on_member(contact.id)
         known = self._book.of(contact.id)
         if known is None or known.contact != contact:
             if not self._enrolling:
@@ -99,7 +114,8 @@ class JobMembers:
         elif message.version < self._book.version or message.epoch < terms.epoch:
             self._context.send(contact, Roster(terms))
         policy = self._term.collection.straggler_policy
-        if known is not None and known.number in policy.dead:
+        allowed = allows(message.participant.keep_in, self._context.me)
+        if known is not None and known.number in policy.dead and allowed:
             policy.revive(known.number)
 
     @safeguard("frontier-before-numbers")

@@ -39,6 +39,7 @@ from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import PageOfRows, ResultOffsets, ResultPage, ResultSchema
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
+from elfmesh.srt.residency import allows, shown, together
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
@@ -110,6 +111,13 @@ class ResultService:
             return
         if body.get("incarnation", self._incarnation) != self._incarnation:
             self._serve_earlier(ask, body)
+            return
+        rule = together(each.keep_in for each in self._term.terms.members)
+        if body.get("state") in ("all", "early") and not allows(rule, ask.origin):
+            refusal = f"rows of open intervals stay in {shown(rule)}, because members keep their data there"
+            self._respond(
+                ask, CONFLICT, error_body(refusal, hint="Read final records, or ask an agent there.")
+            )
             return
         if (ask.token, ask.origin.id) in self._waiters:
             return  # a repetition, because the agent of the client has no answer yet

@@ -1,20 +1,25 @@
-"""What `describe` shows of a job besides its results: counts, samples of bad lines, errors of workers.
+"""What `describe` shows of a job besides its results: counts, samples of bad lines, errors.
 
-Owns these values. They go on with the next version, and begin again with another master.
+Owns these values, and which hosts take no part. They go on with the next version, and begin again with
+another master.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 
 from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS, UNUSABLE, ResultRecord
 from elfmesh.control.protocol.messages import Report
+from elfmesh.control.protocol.messages_residency import Excluded
+from elfmesh.srt.residency import shown
 
 RECENT = 8
 """Records that are kept of those published last."""
 
 SAMPLES_MAX = 10
+EXCLUDED_S, EXCLUDED_MAX = 90.0, 1024
+"""How long an excluded host is named, and most of them. It repeats its message about every 30 s."""
 
 
 class Tally:
@@ -25,6 +30,7 @@ class Tally:
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
         self.worker_errors: dict[str, str] = {}
+        self._excluded: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
 
     def published(self, record: ResultRecord) -> None:
         for bucket, count in record.counts.items():
@@ -40,6 +46,23 @@ class Tally:
         self.worker_errors.pop(message.name, None)
         if message.error and is_member:
             self.worker_errors[message.name] = message.error
+
+    def on_excluded(self, agent: bytes, message: Excluded, now: float) -> None:
+        """A host takes no part, because its rule excludes an agent that would get its data."""
+        rule = shown(message.keep_in)
+        text = f"{message.name} takes no part: its keep_in, {rule}, excludes {message.why}"
+        self._excluded[agent] = text, now
+        self._excluded.move_to_end(agent)
+        while len(self._excluded) > EXCLUDED_MAX:
+            self._excluded.popitem(last=False)
+
+    def on_member(self, agent: bytes) -> None:
+        """An agent takes part."""
+        self._excluded.pop(agent, None)
+
+    def excluded(self, now: float) -> list[str]:
+        """Return a sentence for each host that takes no part because of its rule."""
+        return sorted(text for text, at in self._excluded.values() if now - at <= EXCLUDED_S)
 
     @property
     def broken(self) -> int:

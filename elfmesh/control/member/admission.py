@@ -16,9 +16,13 @@ from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.member.required_label import label_refusal
+from elfmesh.control.paths.layout import gateway_of
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
+from elfmesh.machine import Contact
+from elfmesh.srt.residency import allows
 
 JOBS_MAX = 1000
 """Jobs one agent works on: it must not hurt the web server."""
@@ -67,6 +71,25 @@ class JobAdmission:
         mine, plan = self.labels.items(), read_plan(manifest.text)
         reads = plan.read_at(self.streams, self.labels)
         return bool(reads) and all(label in mine for label in manifest.narrowed)
+
+    def excluded(self, manifest: Manifest, master: Contact, terms: Terms | None) -> str:
+        """Return what the rule of this host excludes of the agents that would get its data, "" if nothing.
+
+        Without a layout, the roots of partitions may be any agents.
+        """
+        rule = self._context.policy.keep_in
+        if not rule:
+            return ""
+        if not allows(rule, master):
+            return "the master"
+        layout = None if terms is None else terms.layout or None
+        gateway = gateway_of(self._context.me, layout)
+        if gateway is not None and not allows(rule, gateway.contact):
+            return f"the gateway of {gateway.group or 'its group'}"
+        has_gateways = read_plan(manifest.text).paths if terms is None else layout
+        if manifest.partitions > 1 and not has_gateways:
+            return "the roots of PARTITIONS, which only PATHS places"
+        return ""
 
     def error(self, manifest: Manifest, plan: JobPlan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""

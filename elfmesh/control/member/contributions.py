@@ -307,5 +307,6 @@ class Contributions:
         for partition, run in zip(self._trees.partitions, event.parts, strict=True):
             for low, high in around_revisions(run, start, stop):
                 piece = within(run, low, high)
-                segment = Segment(self._epoch, 0, low, high, coverage, entries_of(piece))
+                rule = self._context.policy.keep_in
+                segment = Segment(self._epoch, 0, low, high, coverage, entries_of(piece), rule)
                 self._trees.contribute(partition, segment, tuple(each.payload for each in piece))

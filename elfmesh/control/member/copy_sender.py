@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import UNSET
 from sortedcontainers import SortedDict
 
 from elfmesh import ids
@@ -29,6 +30,7 @@ from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.parts import entries_of
+from elfmesh.srt.residency import allows
 
 AGAIN_S = 2.0
 AGAIN_BYTES = 4 << 20
@@ -70,7 +72,8 @@ class CopySender:
             self._open.clear()
             return
         me = self._context.me
-        others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
+        present = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
+        others = [each for each in present if allows(self._context.policy.keep_in, each)]
         others.sort(key=lambda each: (share(me, each, "rack"), ids.distance(each.id, me.id)))
         there = {contact.id for contact in others}
         for copy in self._open.values():  # who has left has thrown its copies away
@@ -183,6 +186,7 @@ class CopySender:
             event.evaluated,
             _version(event)[1],
             epoch,
+            self._context.policy.keep_in or UNSET,
         )
         return message, payload
 

@@ -32,6 +32,7 @@ from elfmesh.control.protocol.events import (
     WorkerReport,
 )
 from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
+from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.protocol.messages_safety import Surrender
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.errors import QueryError
@@ -107,6 +108,20 @@ class MemberHost:
         site = None if known is None else near_site(self._context.me, known[0].layout or None)
         return None if site is None or self._context.is_gone(site.id) else site
 
+    @property
+    def participant(self) -> Participant:
+        """This agent as a member of jobs."""
+        return Participant(self._context.me, self._context.name, self._context.policy.keep_in)
+
+    def _excluded(self, notice: Announce | Terms) -> bool:
+        """Whether the rule of this host excludes an agent that would get its data; tell the master so."""
+        terms = notice if isinstance(notice, Terms) else None
+        why = self.admission.excluded(notice.manifest, notice.master, terms)
+        if why:
+            about = notice.manifest.job_id, notice.manifest.incarnation, self._context.name
+            self._context.send(notice.master, Excluded(*about, self._context.policy.keep_in, why))
+        return bool(why)
+
     def job_of(self, tree: bytes) -> str:
         """The name of the job that a tree reduces, or the tree's id where no job here has it. Any thread."""
         manifests = (member.manifest for member in list(self.members.values()))
@@ -153,7 +168,7 @@ class MemberHost:
         if member is None or member.manifest.incarnation != terms.manifest.incarnation:
             return None
         try:
-            meant = self.admission.is_meant(terms.manifest)
+            meant = self.admission.is_meant(terms.manifest) and not self._excluded(terms)
         except QueryError:
             self._context.stats["control.malformed"] += 1
             return None
@@ -196,7 +211,9 @@ class MemberHost:
             case LogEnded():
                 member.hand_over.ended(event)
             case WorkerReport():
-                report = Report(event.job, self._context.name, event.samples, event.error)
+                # every agent may show the description of a job, so lines of a host with a rule are not in it
+                samples = () if self._context.policy.keep_in else event.samples
+                report = Report(event.job, self._context.name, samples, event.error)
                 self._context.send(member.master, report)
 
     def on_surrender(self, message: Surrender) -> None:
@@ -279,7 +296,7 @@ class MemberHost:
 
         Who hears of a job while its first roster is made starts at once; a later one asks for its interval.
         """
-        manifest, me = message.manifest, Participant(self._context.me, self._context.name)
+        manifest, me = message.manifest, self.participant
         job = manifest.job_id
         if self.admission.has_ended(job, manifest.incarnation) or self._leaving is not None:
             return Verdict(me, False)
@@ -299,7 +316,7 @@ class MemberHost:
                 self._context.stats["control.fenced"] += 1
                 return Verdict(me, False)
             self.stop(job, member.manifest.incarnation)
-        if not self.admission.is_meant(manifest):
+        if not self.admission.is_meant(manifest) or self._excluded(message):
             return Verdict(me, False)
         is_founder = founding and message.version == 0
         error = self.admission.error(manifest, plan, is_new=is_founder)
@@ -318,7 +335,7 @@ class MemberHost:
     def _follow(self, message: Announce, plan: JobPlan) -> str:
         """Send the posts of the stream of an ordered topic; returns why this agent must not, or ""."""
         manifest = message.manifest
-        if not self.admission.is_meant(manifest):
+        if not self.admission.is_meant(manifest) or self._excluded(message):
             return ""
         if not (error := self.admission.error(manifest, plan)):
             self.post_senders.announced(manifest, plan.streams[0], message.master, message.epoch)

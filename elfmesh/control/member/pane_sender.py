@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from elfmesh import ids
 from elfmesh.control.context import Alarm, Context
@@ -33,6 +33,7 @@ from elfmesh.control.protocol.messages_standby import PANES_MAX, Chained, Delta,
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
+from elfmesh.srt.residency import allows
 
 AGAIN_S = 1.0
 TRIES = 3
@@ -43,6 +44,7 @@ DELTAS_MAX = 512
 
 REPORT_S = 10.0
 ALONE = "no other agent is a member"
+EXCLUDED = "keep_in of this agent excludes all other members"
 TOO_BIG = "its open windows are larger than 16 MiB"
 NO_ROOM = "no agent has room within its limits.standby"
 SILENT = "no agent acknowledges"
@@ -98,15 +100,18 @@ class PaneSender:
             isinstance(planned, UnsetType)
             or any(each.number in planned for each in terms.members if each.contact.id == me.id)
         )
+        alone = ALONE
         if not self._is_planned:
             self._peers = ()
         else:
             others = [
                 each.contact for each in terms.members if each.until is None and each.contact.id != me.id
             ]
-            self._peers = tuple(sorted(others, key=self._nearness))
-        if not self._peers or self._problem == ALONE:
-            self._problem = ALONE if self._is_planned and not self._peers else ""
+            allowed = [each for each in others if allows(self._context.policy.keep_in, each)]
+            self._peers = tuple(sorted(allowed, key=self._nearness))
+            alone = EXCLUDED if others else ALONE
+        if not self._peers or self._problem in (ALONE, EXCLUDED):
+            self._problem = alone if self._is_planned and not self._peers else ""
         self._choose()
         self._report()
 
@@ -196,7 +201,8 @@ class PaneSender:
             for each in event.panes
         )
         place = (self._chain, self._next, event.first, event.until_us)
-        self._sent = Delta(*about, *place, tuple(panes)), payload
+        rule = self._context.policy.keep_in or UNSET
+        self._sent = Delta(*about, *place, tuple(panes), rule), payload
         self._tries = 0
         self._send()
 

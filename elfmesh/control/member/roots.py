@@ -27,6 +27,7 @@ from elfmesh.control.protocol.messages_parts import Part, PartAck, PartFault, Pa
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release
 from elfmesh.srt.messages import FIRST, Segment
+from elfmesh.srt.residency import allows
 
 AGAIN_S = 1.0
 HELD_PARTS_MAX = 512
@@ -42,6 +43,9 @@ class _Consumer:
 
     contact: Contact
     lacks: dict[int, None]
+
+    def may_get(self, segment: Segment) -> bool:
+        return allows(segment.keep_in, self.contact)
 
 
 @dataclass(slots=True)
@@ -127,7 +131,7 @@ class Roots:
         tree.seq += 1
         tree.parts[tree.seq] = (event.segment, payload)
         tree.nbytes += len(payload)
-        for consumer in tree.consumers.values():
+        for consumer in [each for each in tree.consumers.values() if each.may_get(event.segment)]:
             consumer.lacks[tree.seq] = None
             self._send(tree, consumer, tree.seq)
         self._repeat_later(tree)
@@ -182,10 +186,11 @@ class Roots:
         before, tree.consumers = tree.consumers, {}
         for contact in consumers:
             known = before.get(contact.id)
-            lacks = dict.fromkeys(tree.parts) if known is None else known.lacks
-            tree.consumers[contact.id] = _Consumer(contact, lacks)
-            for seq in lacks if known is None else ():
-                self._send(tree, tree.consumers[contact.id], seq)
+            consumer = tree.consumers[contact.id] = _Consumer(contact, {} if known is None else known.lacks)
+            for seq, (segment, _) in tree.parts.items() if known is None else ():
+                if consumer.may_get(segment):
+                    consumer.lacks[seq] = None
+                    self._send(tree, consumer, seq)
         if tree.repeats:
             self._repeat_later(tree)
 

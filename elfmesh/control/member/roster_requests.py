@@ -90,7 +90,8 @@ class RosterRequests:
         self._context.send(self._member.master, self.enrolment())
 
     def enrolment(self) -> Enroll:
-        member, me = self._member, Participant(self._context.me, self._context.name)
+        context = self._context
+        member, me = self._member, Participant(context.me, context.name, context.policy.keep_in)
         job, incarnation = member.manifest.job_id, member.manifest.incarnation
         return Enroll(job, incarnation, me, member.epoch, member.version, member.begun)
 

@@ -40,7 +40,7 @@ class MemberTrees:
 
     def subscribe(self) -> None:
         for tree in self._all():
-            self._context.emit(Subscribe(tree))
+            self._context.emit(Subscribe(tree, keep_in=self._context.policy.keep_in))
 
     def unsubscribe(self) -> None:
         for tree in dict.fromkeys((*_flat(self._own), *self._all())):
@@ -62,7 +62,8 @@ class MemberTrees:
         else:
             self._partitions = tuple((tree,) for tree in group_trees(job, len(self._own), gateway))
             for tree in self._all():
-                self._context.emit(Subscribe(tree, (gateway.contact,)))
+                rule = self._context.policy.keep_in
+                self._context.emit(Subscribe(tree, (gateway.contact,), rule))
         if before == self._partitions:
             return False
         for tree in _flat(before):

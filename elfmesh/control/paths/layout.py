@@ -7,7 +7,8 @@ Invariants: the groups are disjoint and contain all members. A gateway is a memb
 stays as long as it is a member and present, because another one makes its group contribute again. The first
 site is the master; the others are members in other failure domains. With several sites, the master is a
 gateway only where its group has no other agent, because it must not take what it collects with it. A layout
-decides no row: a wrong one costs bytes and time.
+decides no row: a wrong one costs bytes and time. The rules of all members (`srt.residency`) allow each site
+but the master, and those of a group its gateway, if they allow one of its agents.
 
 Paper: Hwang et al. V-A (placement of operators). Deviation: labels, where there
 are any, instead of latency; the choice among the agents of a group is by hash.
@@ -15,12 +16,14 @@ are any, instead of latency; the choice among the agents of a group is by hash.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from elfmesh import ids
 from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS, best_addition, domain, share
-from elfmesh.control.jobs.terms import Gateway, PathLayout
+from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.machine import Contact
+from elfmesh.srt.residency import ANYWHERE, Rule, allows, shown, together
 
 
 def group_of(agent: Contact, label: str) -> str:
@@ -44,6 +47,7 @@ def planned(
     voters: Collection[bytes],
     away: Collection[bytes],
     before: PathLayout | None,
+    rules: Mapping[bytes, Rule] = MappingProxyType({}),
 ) -> PathLayout | None:
     """Return the layout of a job; None if all members are one group, which needs no gateway for one site.
 
@@ -57,6 +61,7 @@ def planned(
             are spread over failure domains and have the log.
         away: agents that cannot be reached.
         before: the layout that is in force.
+        rules: of the members that state where their data is kept, by agent.
     """
     label = label_of(members, across)
     if not label and (paths < 2 or not members):
@@ -68,15 +73,23 @@ def planned(
     chosen = []
     for group, agents in sorted(groups.items()):
         present = [each for each in agents if each.id not in away] or agents
-        key = ids.group_tree(master.id, job, 0, group)
+        key, rule = ids.group_tree(master.id, job, 0, group), _rule(agents, rules)
 
-        def order(agent: Contact, group: str = group, key: bytes = key) -> tuple[bool, bool, int]:
+        def order(
+            agent: Contact, group: str = group, key: bytes = key, rule: Rule = rule
+        ) -> tuple[bool, bool, bool, int]:
             is_late = (agent.id == master.id) == (paths > 1)
-            return is_late, agent.id != known.get(group), ids.distance(agent.id, key)
+            is_known = agent.id == known.get(group)
+            return not allows(rule, agent), is_late, not is_known, ids.distance(agent.id, key)
 
         chosen.append(Gateway(group, min(present, key=order)))
-    sites = _sites(job, master, members, paths, voters, away, before) if paths > 1 else ()
+    allowed = [each for each in members if allows(_rule(members, rules), each)]
+    sites = _sites(job, master, allowed, paths, voters, away, before) if paths > 1 else ()
     return PathLayout(label, tuple(chosen), sites)
+
+
+def _rule(members: Sequence[Contact], rules: Mapping[bytes, Rule]) -> Rule:
+    return together(rules.get(each.id, ANYWHERE) for each in members)
 
 
 def _sites(
@@ -123,6 +136,28 @@ def group_trees(job: bytes, partitions: int, gateway: Gateway) -> tuple[bytes, .
     """Return the trees of a group, by partition."""
     about = gateway.contact.id, job
     return tuple(ids.group_tree(*about, partition, gateway.group) for partition in range(partitions))
+
+
+def crossings(layout: PathLayout, master: Contact) -> tuple[int, int]:
+    """Return how many messages cross between groups for an interval and partition, and with PATHS 1."""
+
+    def count(sites: Sequence[Contact]) -> int:
+        pairs = ((each.group, group_of(site, layout.label)) for each in layout.gateways for site in sites)
+        return sum(group != place for group, place in pairs)
+
+    return count(layout.sites or (master,)), count((master,))
+
+
+def residency_notes(entries: Sequence[RosterEntry], master: Contact, paths: int) -> list[str]:
+    """Return which members keep the sites of a job away from other members."""
+    found = []
+    for entry in entries if paths > 1 else ():
+        out = sum(not allows(entry.keep_in, each.contact) for each in entries)
+        if out and allows(entry.keep_in, master):
+            verb = "members are" if out != 1 else "member is"
+            rule = shown(entry.keep_in)
+            found.append(f"{out} {verb} no site, because {entry.name} keeps its data in {rule}")
+    return found
 
 
 def notes(layout: PathLayout | None, members: Sequence[Contact], across: str, paths: int) -> list[str]:

@@ -15,6 +15,7 @@ from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import CurrentTerms, PathLayout
 from elfmesh.control.paths.layout import planned
+from elfmesh.srt.residency import allows
 
 
 class RosterOfTerm(CurrentTerms, Protocol):
@@ -68,7 +69,10 @@ class Layouts:
         terms = term.terms
         about = terms.manifest.job_id, terms.master, members, self._plan.across, self._plan.paths
         voters = {each.id for each in terms.acceptors}
-        self._state.layout = planned(*about, voters, self._away, self._state.layout)
+        # a member whose rule excludes the master sends no data, so that its rule limits no other agent
+        kept = [each for each in self._term.book.active if allows(each.keep_in, terms.master)]
+        rules = {each.contact.id: each.keep_in for each in kept if each.keep_in}
+        self._state.layout = planned(*about, voters, self._away, self._state.layout, rules)
 
     def upkeep(self) -> bool:
         """Look which agents of the layout are gone; return whether it changes. Then the roster does, too."""

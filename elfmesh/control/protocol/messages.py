@@ -1,8 +1,8 @@
 """Messages between agents about jobs.
 
 Owns the messages about jobs and requests, the list of all messages with the tag "ctl.*" (others:
-`messages_early`, `messages_order`, `messages_parts`, `messages_succession`, `messages_safety`,
-`messages_versions`), and their packed form, which routed messages and multicasts contain.
+`messages_early`, `messages_order`, `messages_parts`, `messages_residency`, `messages_succession`,
+`messages_safety`, `messages_versions`), and their packed form, which routed messages and multicasts contain.
 
 Every message of a master has its epoch, so that agents refuse messages of earlier epochs (D-5). Every message
 may arrive twice, late or never. Receivers are idempotent, and senders repeat what must arrive.
@@ -29,8 +29,10 @@ from elfmesh.control.protocol import (
 from elfmesh.control.protocol.messages_early import EARLY_MESSAGES
 from elfmesh.control.protocol.messages_order import ORDER_MESSAGES
 from elfmesh.control.protocol.messages_register import REGISTER_MESSAGES
+from elfmesh.control.protocol.messages_residency import RESIDENCY_MESSAGES
 from elfmesh.control.protocol.messages_standby import STANDBY_MESSAGES
 from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
+from elfmesh.srt.residency import Rule
 from elfmesh.wire import Codec
 
 HOPS_MAX = 3
@@ -45,6 +47,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
         update: whether the job runs already.
         seen: state of the job that the client has seen (`requests.precondition`); "": an earlier release's
             client.
+        keep_in: rule of the agent of the client: of two places of a new job, the allowed one is taken.
     """
 
     manifest: Manifest
@@ -55,6 +58,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
     update: bool = False
     start: Index = FIRST
     seen: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    keep_in: Rule | msgspec.UnsetType = msgspec.UNSET
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
@@ -296,6 +300,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *messages_versions.MESSAGES,
     *messages_programs.MESSAGES,
     *REGISTER_MESSAGES,
+    *RESIDENCY_MESSAGES,
 )
 """All message types of this room, for the codec."""
 

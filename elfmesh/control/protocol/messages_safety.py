@@ -11,6 +11,7 @@ import msgspec
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import SegmentEntry
+from elfmesh.srt.residency import Rule
 
 
 class Verify(Message, frozen=True, tag="ctl.verify"):
@@ -44,6 +45,7 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
         epoch: epoch of the term in which it was contributed first. A copy of a later term, or with more
             revisions in the same term, replaces an earlier copy. A later term may have another version of the
             job, and its copy fewer revisions.
+        keep_in: which agents may get it; absent: all.
     """
 
     job: Id
@@ -56,6 +58,7 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
     evaluated: Count = 1
     rev: Count = 0
     epoch: Count = 0
+    keep_in: Rule | msgspec.UnsetType = msgspec.UNSET
 
 
 class Kept(Message, frozen=True, tag="ctl.kept"):

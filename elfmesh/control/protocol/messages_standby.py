@@ -15,6 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from elfmesh.machine import Caused, Count, Id, Index, Message
+from elfmesh.srt.residency import Rule
 
 PANES_MAX = 4096
 """Maximum number of panes in one delta."""
@@ -44,6 +45,7 @@ class Delta(Message, frozen=True, tag="ctl.delta"):
         first: first open interval of the member; the delta adds nothing to earlier ones, which are sealed.
         until_us: newest event time in the chain up to here.
         panes: the payload has their partials in this order.
+        keep_in: which agents may get it; absent: all.
     """
 
     since: ClassVar[int] = 3
@@ -57,6 +59,7 @@ class Delta(Message, frozen=True, tag="ctl.delta"):
     first: Index
     until_us: Index
     panes: tuple[PaneDelta, ...]
+    keep_in: Rule | msgspec.UnsetType = msgspec.UNSET
 
 
 class Chained(Message, frozen=True, tag="ctl.chained"):

@@ -22,7 +22,10 @@ class JobSummary(msgspec.Struct, frozen=True):
 
 
 class Applied(JobSummary, frozen=True, kw_only=True):
-    """What a change of a job did to its state, or, in a dry run, would do."""
+    """What a change of a job did to its state, or, in a dry run, would do.
+
+    `excluded` has a sentence for each host that takes no part because of its `keep_in`.
+    """
 
     in_place: bool | UnsetType = UNSET
     columns: dict[str, str] | UnsetType = UNSET
@@ -31,6 +34,7 @@ class Applied(JobSummary, frozen=True, kw_only=True):
     dry_run: bool | UnsetType = UNSET
     seconds: dict[str, float] | UnsetType = UNSET
     hint: str | UnsetType = UNSET
+    excluded: list[str] | UnsetType = UNSET
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,6 +80,9 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
         layout: null if one tree reduces the contributions of all agents.
         notes: what an operator should know about it.
         standbys: absent if the job has no STANDBY.
+        messages: those with contributions that cross between groups for each interval and partition; absent
+            without a layout.
+        messages_of_one: the same with PATHS 1.
     """
 
     job: str
@@ -88,3 +91,5 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     layout: PlannedLayout | None
     notes: list[str]
     standbys: PlannedStandbys | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    messages_of_one: int | UnsetType = UNSET

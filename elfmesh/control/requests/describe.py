@@ -118,7 +118,11 @@ def description(context: Context, master: Master) -> Description:
         ),
         counts=dict(master.tally.totals),
         parse_error_samples=list(master.tally.samples),
-        errors=[*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
+        errors=[
+            *closer.errors,
+            *(f"{name}: {text}" for name, text in master.tally.worker_errors.items()),
+            *master.tally.excluded(context.now),
+        ],
         spent=closer.latency_stats.describe(),
         tentative=master.accuracy.describe() or UNSET,
         kept_if_lost=UNSET if plan.standby_s is None else planned_standbys(master).kept,

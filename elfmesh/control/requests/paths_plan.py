@@ -10,7 +10,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain, domain_text, share
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
-from elfmesh.control.paths.layout import group_of, notes
+from elfmesh.control.paths.layout import crossings, group_of, notes, residency_notes
 from elfmesh.control.protocol.replies_plan import (
     JobLayout,
     PlannedGroup,
@@ -48,13 +48,18 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         found = PlannedLayout(layout.label, sites, groups)
     members = [entry.contact for entry in entries]
     closing = [each for each in (term.grants.note(),) if each]
+    shape = [*notes(layout, members, plan.across, plan.paths), *closing] if plan.paths else [NO_PATHS]
+    kept = residency_notes(entries, context.me, plan.paths)
+    messages = (UNSET, UNSET) if layout is None else crossings(layout, context.me)
     return JobLayout(
         job=term.manifest.qualified,
         paths=plan.paths,
         across=plan.across,
         layout=found,
-        notes=[*notes(layout, members, plan.across, plan.paths), *closing] if plan.paths else [NO_PATHS],
+        notes=[*shape, *kept, *master.tally.excluded(context.now)],
         standbys=UNSET if plan.standby_s is None else planned_standbys(master),
+        messages=messages[0],
+        messages_of_one=messages[1],
     )
 
 

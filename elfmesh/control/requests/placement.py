@@ -5,8 +5,9 @@ its tree, register, master and successors know nothing of placements.
 
 A job's *home* is the id of its first placement. Every word about a new job comes by there: who is closest to
 the home asks its neighbours and the other placement whether they know the job, and only if none does
-compares how many jobs each leads. Of equals the home wins. If both know it, an agent has missed its end at
-one of them: the register of the home decides whether the job lives there.
+compares how many jobs each leads. Of equals the home wins. If the rule of the client's agent
+(`srt.residency`) allows one of the two only, the job lives there. If both know it, an agent has missed its
+end at one of them: the register of the home decides whether the job lives there.
 
 Invariants: a job is begun only after both placements have said that they do not know it; while one of them is
 silent, or hears from too few of its neighbours to say so, nothing is begun. A client that looks first learns
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,11 +31,15 @@ from elfmesh import ids
 from elfmesh.control.answers import OK, UNAVAILABLE, error_body, read_answer, respond
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS
 from elfmesh.control.protocol.messages import Answered, Ask, Submit
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.requests.precondition import read_seen
 from elfmesh.errors import ElfError
+from elfmesh.ids import ID_BYTES
+from elfmesh.machine import Contact
 from elfmesh.ql.values.row_json import encode_json
+from elfmesh.srt.residency import ANYWHERE, Rule, allows
 
 VERB = "seat"
 ANSWER_S = 1.5
@@ -48,6 +54,8 @@ UNDER_WAY_S = 30.0
 """For so long a word may be on its way there: until then the other placement need not know of the job."""
 
 SILENT = "an agent that may know the job does not answer"
+NOWHERE = Contact(bytes(ID_BYTES), "", 0)
+"""An agent whose labels are not known."""
 
 
 class Placement:
@@ -98,7 +106,8 @@ class Placement:
 
         seen = read_seen(message.seen)
         chosen = None if seen is None else seen.job
-        _Search(self._context, candidates, self._leadership, self._load, placed, chosen).begin()
+        rule = message.keep_in or ANYWHERE
+        _Search(self._context, candidates, self._leadership, self._load, placed, chosen, rule).begin()
 
     def asked(self, ask: Ask) -> None:
         """The home of a job asks whether it is known here, and how much there is to do."""
@@ -109,7 +118,8 @@ class Placement:
             if found.problem and not known:
                 respond(self._context, ask.origin, ask.token, UNAVAILABLE, error_body(found.problem, code=69))
                 return
-            body = {"known": known, "load": self._load(ask.job)}
+            body: dict[str, Any] = {"known": known, "load": self._load(ask.job)}
+            body |= {label: getattr(self._context.me, label) for label in DOMAIN_LABELS}
             respond(self._context, ask.origin, ask.token, OK, body)
 
         self._leadership.first.survey(ask.job, sought, tries=1)
@@ -131,7 +141,7 @@ class _Search:
     """One choice: what is known near the home, and what the other placement says.
 
     `then` hears under which id the job lives or shall live; None, and why, if nothing may be begun. `chosen`:
-    the id that its client has learned before.
+    the id that its client has learned before. `rule`: of the client's agent.
     """
 
     def __init__(
@@ -142,9 +152,11 @@ class _Search:
         load: Callable[[bytes], int],
         then: Callable[[bytes | None, str], None],
         chosen: bytes | None,
+        rule: Rule,
     ) -> None:
         self._context, self._leadership, self._load, self._then = context, leadership, load, then
-        self._chosen = chosen
+        self._chosen, self._rule = chosen, rule
+        self._other_allowed = allows(rule, NOWHERE)
         self._home, self._other = candidates
         self._tries = 0
         self._known: dict[bytes, bool] = {}
@@ -167,6 +179,8 @@ class _Search:
             if message is not None and message.status == OK:
                 body, _ = read_answer(message, payload)
                 self._other_load, known = int(body["load"]), bool(body["known"])
+                domains = {label: str(body.get(label, "")) for label in DOMAIN_LABELS}
+                self._other_allowed = allows(self._rule, replace(NOWHERE, **domains))
         except (ElfError, KeyError, TypeError, ValueError):
             self._context.stats["control.malformed"] += 1
         if known is not None:
@@ -208,5 +222,7 @@ class _Search:
             self._end(self._other)
         elif self._chosen in (self._home, self._other):
             self._end(self._chosen)
+        elif self._other_allowed != allows(self._rule, self._context.me):
+            self._end(self._other if self._other_allowed else self._home)
         else:
             self._end(self._other if self._other_load < self._load(self._home) else self._home)

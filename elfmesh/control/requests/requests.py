@@ -230,7 +230,8 @@ class Requests:
 
         def send(token: int, seen: str) -> None:
             me, (_, first, dry_run, update) = self._context.me, given
-            message = Submit(manifest, me, token, dry_run, 0, update, first, seen)
+            rule = self._context.policy.keep_in or msgspec.UNSET
+            message = Submit(manifest, me, token, dry_run, 0, update, first, seen, rule)
             self._context.route(manifest.job_id, message)
 
         def ask(_: bytes, then: Take) -> None:

@@ -134,10 +134,11 @@ class AuthorityGate:
             "manifests": signed,
             "namespaces": sorted(self.policy.namespaces),
             "hidden_fields": len(self.policy.hidden.deny),
+            "keep_in": [label for clause in self.policy.keep_in for label in clause],
             "audit": None if self._audit is None else self._audit.describe(),
         }
 
 
-def open_gate(storage: Storage, wall_us: Callable[[], int]) -> AuthorityGate:
-    """Return the gate of an agent without rules: all jobs may run, but no Python functions."""
-    return AuthorityGate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))
+def open_gate(storage: Storage, wall_us: Callable[[], int], policy: Policy = OPEN) -> AuthorityGate:
+    """Return the gate of an agent that checks no signatures: all jobs may run, but no Python functions."""
+    return AuthorityGate(policy, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))

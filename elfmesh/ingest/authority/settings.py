@@ -1,6 +1,7 @@
 """Settings of authorisation in agent.toml: `[manifests]`, `[namespaces.NAME]`, `[fields]`, `[audit]`.
 
-Owns names, defaults and checks. Only a user who can write the file can change a setting.
+Also those of data residency (`[placement]`). Owns names, defaults and checks. Only a user who can write the
+file can change a setting.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS
 from elfmesh.control.jobs.hidden_fields import DENIED, FieldRules
 from elfmesh.control.jobs.policy import Grant, Policy
 from elfmesh.control.jobs.signing import read_key
 from elfmesh.errors import ConfigError
+from elfmesh.srt.residency import ANYWHERE, Rule
 from elfmesh.units import parse_size
 
 AUDIT_BYTES_MIN = 100_000
@@ -93,6 +96,45 @@ class CoordinationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     require: dict[str, Literal["Async", "Run", "Inst", "Diverge"]] = {}
 
 
+class PlacementConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the data of this host may be sent; see docs/wide-area.md.
+
+    Attributes:
+        keep_in: labels such as "region=eu"; an agent gets partial aggregates, copies and open windows of this
+            host only if it has one of them. Empty: all agents may get them.
+        results: "any": the closed results of jobs, which contain contributions of this host, may be read
+            anywhere. Required with `keep_in`, because each agent may read the results of each job.
+    """
+
+    keep_in: tuple[str, ...] = ()
+    results: Literal["", "any"] = ""
+
+    @property
+    def rule(self) -> Rule:
+        return (tuple(sorted(set(self.keep_in))),) if self.keep_in else ANYWHERE
+
+
+def check_placement(placement: PlacementConfig, labels: Mapping[str, str], source: str) -> None:
+    """Check the rule of a host with these labels. Raises ConfigError."""
+    where = f"{source}: placement"
+    for text in placement.keep_in:
+        label, _, value = text.partition("=")
+        if label not in DOMAIN_LABELS or not value:
+            hint = f'Write "LABEL=VALUE"; the labels are {" and ".join(DOMAIN_LABELS)}.'
+            problem = f"{text!r} is not a label of a failure domain"
+            raise ConfigError(problem, where=f"{where}.keep_in", hint=hint)
+    own = {f"{label}={labels.get(label, '')}" for label in DOMAIN_LABELS}
+    if placement.keep_in and own.isdisjoint(placement.keep_in):
+        hint = f"Give this agent one of these labels under [labels]: {', '.join(placement.keep_in)}."
+        raise ConfigError("excludes this agent itself", where=f"{where}.keep_in", hint=hint)
+    if placement.keep_in and not placement.results:
+        raise ConfigError(
+            "is required with keep_in, because the closed results of jobs can be read at every agent",
+            where=f"{where}.results",
+            hint='Write results = "any" to allow that.',
+        )
+
+
 class AuditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Audit log.
 
@@ -116,6 +158,7 @@ def policy_of(
     require: Mapping[str, str] = MappingProxyType({}),
     queries: int = Policy.queries,
     standby_bytes: int = Policy.standby_bytes,
+    keep_in: Rule = ANYWHERE,
 ) -> Policy:
     grants = {
         name: Grant(
@@ -130,7 +173,8 @@ def policy_of(
         )
         for name, each in namespaces.items()
     }
-    return Policy(FieldRules(fields.deny, fields.allow), grants, signed, require, queries, standby_bytes)
+    hidden = FieldRules(fields.deny, fields.allow)
+    return Policy(hidden, grants, signed, require, queries, standby_bytes, keep_in)
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:

@@ -7,6 +7,8 @@ import pytest
 from elfmesh.agent.runtime.core import AgentCore, codec
 from elfmesh.control.protocol import events as ctl
 from elfmesh.control.protocol import messages as control_messages
+from elfmesh.control.protocol.messages_parts import Part
+from elfmesh.control.protocol.messages_safety import Verified
 from elfmesh.machine import Contact, Effect, Event, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.overlay import messages as overlay_messages
@@ -124,3 +126,41 @@ def test_every_effect_of_the_control_plane_has_a_reader_or_goes_out() -> None:
     inside |= {srt.Recollect, srt.Release, srt.Retire, srt.Subscribe, srt.Unsubscribe}
     for kind in inside:
         assert core._readers[kind], kind
+
+
+EU = (("region=eu",),)
+INSIDE, OUTSIDE = (
+    Contact(bytes([number]) * 20, "h", 1, region=region) for number, region in ((3, "eu"), (4, "us"))
+)
+
+
+def test_data_of_a_host_is_sent_to_no_agent_that_its_rule_excludes() -> None:
+    segment = srt_messages.Segment(1, 0, 0, 1, b"\1", (), EU)
+    ruled = srt_messages.SegmentUp(TREE, 1, segment, True, False, 0)
+    own = Verified(TREE, 1, 0)
+    sends: list[Effect] = [
+        Send(to, each) for each in (ruled, own, srt_messages.Pull(TREE, ())) for to in (INSIDE, OUTSIDE)
+    ]
+    core = AgentCore(Script(), Script(lambda event: sends), Script(), keep_in=EU)
+    out = core.step(Received(PEER, srt_messages.Pull(TREE, ())), 0.0)
+    assert [(each.to, type(each.message).__name__) for each in out if isinstance(each, Send)] == [
+        (INSIDE, "SegmentUp"),
+        (INSIDE, "Verified"),
+        (INSIDE, "Pull"),
+        (OUTSIDE, "Pull"),
+    ]
+    assert core.kept_in == 2
+
+
+def test_an_agent_without_a_rule_keeps_the_rules_of_others() -> None:
+    sends: list[Effect] = [
+        Send(OUTSIDE, Part(TREE, 0, 1, srt_messages.Segment(1, 0, 0, 1, b"\1", (), rule)))
+        for rule in (EU, ())
+    ]
+    core = AgentCore(Script(), Script(), Script(lambda event: sends))
+    out = core.step(Received(PEER, control_messages.Fenced(TREE, 1)), 0.0)
+    assert [
+        each.message.segment.keep_in
+        for each in out
+        if isinstance(each, Send) and isinstance(each.message, Part)
+    ] == [()]

@@ -221,3 +221,11 @@ def test_a_member_that_only_an_older_collection_has_is_lost_where_the_dead_are_i
     assert interval.policy.lost(0b1111, 4, [tree]) == 0, "3 lives, and is in neither"
     tree.add(segment(0b001, 1), (b"y",))
     assert interval.policy.lost(0b111, 4, [tree]) == 0, "no member is lacking"
+
+
+def test_a_member_that_is_excluded_is_not_waited_for_beyond_the_time_of_a_dead_one() -> None:
+    lacking = Missing()
+    lacking.policy.excludes(0)
+    lacking.policy.excludes(0)
+    assert lacking.policy.dead == (0,)
+    assert lacking.look(OVER + GONE_S)[0] == "FINAL_PARTIAL"

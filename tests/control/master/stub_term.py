@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import RosterEntry, Terms
+from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.messages import Answered, unpack
 from elfmesh.control.register.changes import Change, ChangeRefused
 from elfmesh.control.register.proposer import Proposer
@@ -60,6 +61,7 @@ class StubTerm:
 
     def __post_init__(self) -> None:
         self.plan: JobPlan = read_plan(self.began.manifest.text)
+        self.tally: Any = Tally()
         self.copy = LogCopy(self.context, JOB, "i", 41, lambda: ())
 
     @property

@@ -14,6 +14,7 @@ from elfmesh.control.master.members import ENROLL_S, FRONTIER_S, JobMembers, Mem
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Enroll, Leaving, Mark, Report, Roster, Stop, Waiting
+from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.protocol.messages_safety import AskFates
 from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.control.replicas.shipping_costs import ShippingCosts
@@ -37,7 +38,11 @@ class MembersStub(StubTerm):
         self.began = replace(self.began, closed=CLOSED)
         super().__post_init__()
         self.calls: list[str] = []
-        self.policy = SimpleNamespace(dead={}, revive=lambda number: self.calls.append(f"revive {number}"))
+        self.policy = SimpleNamespace(
+            dead={},
+            revive=lambda number: self.calls.append(f"revive {number}"),
+            excludes=lambda number: self.calls.append(f"excludes {number}"),
+        )
         self.reported: list[tuple[int, int]] = []
         self.collection = SimpleNamespace(
             frontier=CLOSED,
@@ -67,6 +72,9 @@ class Rig:
     def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
         participant = Participant(other(number), f"m{number}")
         self.members.on_enroll(Enroll(JOB, incarnation, participant, epoch, version))
+
+    def policy_has_dead(self, *numbers: int) -> None:
+        self.term.policy.dead = dict.fromkeys(numbers, 0.0)
 
     def leave(self, number: int, frontier: int, *, ahead: bool = False) -> None:
         self.members.on_leaving(Leaving(JOB, "i", other(number), 1, frontier, ahead))
@@ -268,3 +276,28 @@ def test_lag_and_bytes_of_a_standby_are_shown_while_there_is_one() -> None:
     assert rig.members.shipping_of(0) == (1.5, 300)
     rig.members.on_shipping(other(10), Shipping(JOB, 1, 0, b"", "no agent has room", 1_500, 300))
     assert rig.members.shipping_of(0) is None
+
+
+IN_EU = (("region=eu",),)
+
+
+def test_a_new_master_waits_for_no_member_whose_rule_excludes_it() -> None:
+    rig = Rig()
+    rule = replace(Participant(other(11), "m1"), keep_in=IN_EU)
+    rig.term.book.add((rule,), 0)
+    rig.members = JobMembers(cast(MembersTerm, rig.term), rig.costs, takes_over=True)
+    assert rig.calls == ["excludes 1"]
+    rig.policy_has_dead(1)
+    rig.members.on_enroll(Enroll(JOB, "i", rule, 1, 9))
+    assert "revive 1" not in rig.calls
+
+
+def test_an_excluded_host_is_named_until_it_takes_part() -> None:
+    rig = Rig()
+    message = Excluded(JOB, "i", "m20", IN_EU, "the master")
+    rig.members.on_excluded(other(20), replace(message, incarnation="older"))
+    assert rig.term.tally.excluded(0.0) == []
+    rig.members.on_excluded(other(20), message)
+    assert rig.term.tally.excluded(0.0) == ["m20 takes no part: its keep_in, region=eu, excludes the master"]
+    rig.enroll(20)
+    assert rig.term.tally.excluded(0.0) == []

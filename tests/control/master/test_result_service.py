@@ -12,6 +12,7 @@ from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.records import PAO, ResultRecord
+from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Numbering
 from elfmesh.control.master.result_service import (
     LIMIT_MAX,
@@ -250,3 +251,20 @@ def test_a_page_of_rows_that_every_voter_has_lost_is_gone() -> None:
 
 def test_intervals_are_the_subject_of_a_sentence() -> None:
     assert (intervals(4, 4), intervals(4, 6)) == ("interval 4 is", "intervals 4 to 6 are")
+
+
+@pytest.mark.parametrize("state", ["all", "early", "final"])
+def test_rows_of_open_intervals_are_read_only_where_all_members_keep_their_data(state: str) -> None:
+    rig = Rig()
+    entries = rig.term.book.entries
+    rig.term.book = RosterBook((entries[0], replace(entries[1], keep_in=(("region=eu",),))), 3)
+    rig.ask("results", {"from": 10, "state": state})
+    answers = rig.term.answers()
+    if state == "final":
+        assert answers == []
+        return
+    [(status, body)] = answers
+    assert status == 409
+    assert str(body["error"]).startswith("rows of open intervals stay in region=eu")
+    rig.service.ask(Ask("results", JOB, b"", replace(CLIENT, region="eu"), 1), {"from": 10, "state": state})
+    assert len(rig.reads()) == 1

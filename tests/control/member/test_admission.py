@@ -10,13 +10,14 @@ from elfmesh import ids
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.policy import OPEN, Grant, Policy
+from elfmesh.control.jobs.terms import Gateway, PathLayout, Terms
 from elfmesh.control.member import admission as under_test
 from elfmesh.control.member.admission import KIND, JobAdmission
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
 from elfmesh.errors import QueryError
 from elfmesh.machine import Effect
 from tests.control.contexts import new_context
-from tests.control.register.support import JOB, MANIFEST
+from tests.control.register.support import JOB, MANIFEST, A, B
 
 LEASED = replace(MANIFEST, leased=True)
 
@@ -103,3 +104,37 @@ def test_a_job_leaves_the_disk_with_its_last_incarnation(monkeypatch: pytest.Mon
     assert rig.out() == [], "another incarnation of the first job is known"
     rig.admission.end(b"3" * 20, "i")
     assert rig.out() == [Persist(KIND, b"1" * 20, b"")]
+
+
+@pytest.mark.parametrize(
+    ("region", "partitions", "paths", "gateway", "excluded"),
+    [
+        ("eu", 1, 0, "", ""),
+        ("us", 1, 0, "", "the master"),
+        ("", 1, 0, "", "the master"),
+        ("eu", 2, 0, "", "the roots of PARTITIONS, which only PATHS places"),
+        ("eu", 2, 1, "", ""),
+        ("eu", 2, 1, "eu", ""),
+        ("eu", 1, 1, "us", "the gateway of eu"),
+    ],
+)
+def test_a_rule_excludes_agents_that_would_get_data_of_this_host(
+    region: str, partitions: int, paths: int, gateway: str, excluded: str
+) -> None:
+    rig = Rig(Policy(keep_in=(("region=eu",),)))
+    rig.context.me = replace(rig.context.me, region="eu")
+    text = MANIFEST.text.replace(" AS", f" PATHS {paths} AS", 1) if paths else MANIFEST.text
+    manifest = replace(MANIFEST, text=text, partitions=partitions)
+    master = replace(A, region=region)
+    layout = PathLayout("region", (Gateway("eu", replace(B, region=gateway)),))
+    terms = Terms(manifest=manifest, master=master, epoch=1, layout=layout) if gateway else None
+    assert rig.admission.excluded(manifest, master, terms) == excluded
+    assert Rig().admission.excluded(manifest, master, terms) == ""
+
+
+def test_a_rule_excludes_the_roots_of_partitions_while_a_job_with_paths_has_no_layout() -> None:
+    """One group without labels has no gateway, whatever the text says."""
+    rig = Rig(Policy(keep_in=(("region=eu",),)))
+    manifest = replace(MANIFEST, text=MANIFEST.text.replace(" AS", " PATHS 1 AS", 1), partitions=2)
+    terms = Terms(manifest=manifest, master=replace(A, region="eu"), epoch=1)
+    assert rig.admission.excluded(manifest, terms.master, terms) != ""

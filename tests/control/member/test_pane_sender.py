@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
+from elfmesh.control.jobs.policy import Policy
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.member import pane_sender as under_test
 from elfmesh.control.member.pane_sender import (
     AGAIN_S,
     ALONE,
     AVOID_S,
+    EXCLUDED,
     NO_ROOM,
     SILENT,
     TOO_BIG,
@@ -323,3 +325,18 @@ def test_the_beginning_of_a_chain_at_a_new_standby_is_no_lasting_cost() -> None:
     rig.acknowledge(1, 2)
     (report,) = [each[1] for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Shipping)]
     assert report.bytes_s == round(500 / 10.5)
+
+
+def test_the_standby_is_an_agent_that_the_rule_of_the_host_allows() -> None:
+    rig = Rig()
+    rig.context.policy = Policy(keep_in=(("rack=r1",),))
+    rig.sender.on_roster(replace(TERMS, members=rig.members, version=2))
+    assert rig.sender.standby == rig.members[1].contact
+    rig.out()
+    rig.cut(rig.sender._order, whole=True)
+    ((to, delta),) = [each for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Delta)]
+    assert (to, delta.keep_in) == (rig.members[1].contact, (("rack=r1",),))
+    others = (rig.members[0], *rig.members[2:])
+    rig.sender.on_roster(replace(TERMS, members=others, version=3))
+    assert rig.sender._problem == EXCLUDED
+    assert [each for each in rig.out() if isinstance(each, CutPanes)] == [CutPanes(JOB, 0, whole=False)]

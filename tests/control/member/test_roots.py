@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.member import roots as under_test
@@ -343,3 +344,18 @@ def test_a_site_that_is_gone_takes_no_room_and_holds_up_no_collection() -> None:
     assert rig.collect(HELD_PARTS_MAX + 2) == [], "the master lacks all others"
     again = Recollect(TREE, HELD_PARTS_MAX + 2, HELD_PARTS_MAX + 3, 1, 1)
     assert rig.acknowledge(*range(3, HELD_PARTS_MAX + 3)) == [again]
+
+
+def test_a_consumer_that_a_rule_excludes_is_neither_sent_the_part_nor_waited_for() -> None:
+    rig = Rig(with_master=False)
+    inside, outside = replace(A, region="eu"), replace(B, region="us")
+    ruled = replace(segment(3), keep_in=(("region=eu",),))
+    about = (JOB, PARTITION, inside, 1, CLOSED, msgspec.UNSET, msgspec.UNSET)
+    rig.roots.on_part_root(PartRoot(*about, (outside,)))
+    rig.out()
+    rig.roots.collected(Collected(TREE, ruled, (b"x",)))
+    assert [each.to for each in rig.out() if isinstance(each, Send)] == [inside]
+    rig.roots.on_part_ack(inside, PartAck(JOB, PARTITION, 1))
+    assert rig.wait(5 * AGAIN_S) == []
+    rig.roots.on_part_root(PartRoot(*about, (outside, replace(STRANGER, region="eu"))))
+    assert [each.to.region for each in rig.out() if isinstance(each, Send)] == ["eu"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.jobs.terms import Gateway, PathLayout
+from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.control.paths.layout import (
     gateway_of,
     group_of,
@@ -17,8 +18,10 @@ from elfmesh.control.paths.layout import (
     near_site,
     notes,
     planned,
+    residency_notes,
 )
 from elfmesh.machine import Contact
+from elfmesh.srt.residency import Rule
 
 JOB = b"j" * 20
 MASTER = Contact(b"m" * 20, "host", 1, 1, "r1", "eu")
@@ -194,3 +197,39 @@ def test_a_label_that_no_member_states_is_found() -> None:
     assert label_error(ALL, "rack") == ""
     assert label_error(AP, "") == ""
     assert label_error([], "rack") == "", "no member is known yet"
+
+
+IN_EU, IN_EU_OR_US = (("region=eu",),), (("region=eu", "region=us"),)
+
+
+def test_a_site_is_allowed_by_the_rules_of_all_members() -> None:
+    asia = agent(30, "ap")
+    members = [MASTER, *EU, *US, asia]
+
+    def regions(rules: dict[bytes, Rule]) -> set[str]:
+        found = planned(JOB, MASTER, members, "region", 3, (), (), None, rules)
+        assert found is not None
+        return {each.region for each in found.sites}
+
+    assert regions({}) == {"eu", "us", "ap"}
+    assert regions({US[0].id: IN_EU_OR_US}) == {"eu", "us"}
+    assert regions({US[0].id: IN_EU_OR_US, EU[0].id: IN_EU}) == {"eu"}
+
+
+def test_a_gateway_is_allowed_by_the_rules_of_its_group_if_an_agent_of_it_is() -> None:
+    mixed = [agent(1, rack="r1"), agent(2, "us"), agent(3, "us")]
+    for each in mixed[1:]:
+        rules = {each.id: (("region=us",),)}
+        found = planned(JOB, MASTER, [*mixed, agent(4, "eu", "r2")], "rack", 1, (), (), None, rules)
+        assert found is not None
+        assert gateway_of(mixed[0], found) is not None
+        assert all(one.contact.region == "us" for one in found.gateways if one.group == "")
+
+
+def test_a_note_names_the_member_that_keeps_sites_away() -> None:
+    entries = [RosterEntry(at, each, f"m{at}") for at, each in enumerate([*EU, *US])]
+    assert residency_notes(entries, MASTER, 3) == []
+    entries[0] = replace(entries[0], keep_in=IN_EU)
+    text = "3 members are no site, because m0 keeps its data in region=eu"
+    assert residency_notes(entries, MASTER, 3) == [text]
+    assert residency_notes(entries, MASTER, 1) == residency_notes(entries, US[0], 3) == []

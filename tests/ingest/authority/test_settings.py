@@ -47,3 +47,25 @@ def test_rules_that_cannot_be_meant_are_refused_with_their_place(text: str, wher
     with pytest.raises(ConfigError) as caught:
         config_of(raw, "agent.toml")
     assert f"agent.toml: {where}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("placement", "where"),
+    [
+        ("keep_in = ['zone=a']", "placement.keep_in: 'zone=a' is not a label of a failure domain"),
+        ("keep_in = ['region']", "placement.keep_in: 'region' is not a label of a failure domain"),
+        ("keep_in = ['region=us']\nresults = 'any'", "placement.keep_in: excludes this agent itself"),
+        ("keep_in = ['region=eu']", "placement.results: is required with keep_in"),
+        ("keep = []", "placement: unknown key 'keep'"),
+    ],
+)
+def test_a_rule_about_places_that_cannot_be_meant_is_refused(placement: str, where: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(tomllib.loads(f"labels.region = 'eu'\n[placement]\n{placement}"), "agent.toml")
+    assert f"agent.toml: {where}" in str(caught.value)
+
+
+def test_a_rule_about_places_is_one_clause() -> None:
+    text = "labels.rack = 'r1'\n[placement]\nkeep_in = ['region=eu', 'rack=r1']\nresults = 'any'"
+    assert config_of(tomllib.loads(text), "agent.toml").placement.rule == (("rack=r1", "region=eu"),)
+    assert config_of({}, "agent.toml").placement.rule == ()

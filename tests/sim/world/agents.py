@@ -20,8 +20,10 @@ from typing import Any
 from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
 from elfmesh.agent.runtime.core import codec
 from elfmesh.control.jobs.pages import decode_page, encode_page
+from elfmesh.control.jobs.policy import OPEN
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol import events as ctl
+from elfmesh.ingest.authority.gate import open_gate
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.host import InlineExecutor
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -124,6 +126,7 @@ class SimAgent:
         self.results = MemoryResults()
         self.incarnation = 0
         self.guard: CrashGuard | NoGuard = NO_GUARD
+        self.policy = OPEN
         self.clock_s = 0.0
         """By how much its wall clock is ahead."""
         self.stopped_us: int | None = None
@@ -160,6 +163,7 @@ class SimAgent:
                 open_reader=lambda name, config: MemoryReader(self.log),
                 wall_us=self.wall_us,
                 guard=self.guard,
+                gate=open_gate(self.storage, self.wall_us, self.policy),
                 fanout=self.fleet.fanout,
             )
         )

@@ -38,6 +38,8 @@ ELSEWHERE = {
     "part-requests": "tests/control/paths/test_sites.py",
     "inherits-known-numbers": "tests/control/paths/test_inheritance.py",
     "readable-when-chosen": "tests/control/paths/test_sites.py",
+    "kept-in": "tests/agent/runtime/test_core.py",
+    "relays-its-own-rule": "tests/srt/test_membership.py",
     "voters-by-domain": "tests/control/register/test_members.py",
     "settled-when-the-terms-are-known": "tests/control/register/test_members.py",
 }
@@ -84,6 +86,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "a site has a record for its readers as soon as the register has chosen it",
         "D-17",
         always(("readable-when-chosen", lambda self, message: None)),
+        VOTES,
+    ),
+    "kept-in": (
+        "an agent sends data of a host to no agent that the host's rule excludes",
+        "D-23",
+        always(("kept-in", lambda self, effect: True)),
+        VOTES,
+    ),
+    "relays-its-own-rule": (
+        "contributions with a rule pass through agents that have the same rule, or through none",
+        "D-23",
+        always(("relays-its-own-rule", lambda self, rule: True)),
         VOTES,
     ),
     "inside-its-group": (
