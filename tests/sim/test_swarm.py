@@ -49,13 +49,16 @@ from tests.control.member.test_member import (
 from tests.control.paths.test_inheritance import (
     test_a_part_with_numbers_of_another_roster_does_not_count as other_numbers,
 )
+from tests.control.paths.test_part_requests import (
+    test_requested_bytes_use_up_a_budget_and_one_request_in_a_while_is_free as within_budget,
+)
 from tests.control.paths.test_site_records import (
     test_a_site_does_not_vote_on_an_interval_with_a_revision as abstains,
 )
 from tests.control.paths.test_site_records import (
     test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
 )
-from tests.control.paths.test_sites import closes_at_once, read_near
+from tests.control.paths.test_sites import closes_at_once, read_near, requested_in_time
 from tests.control.register.test_changes import (
     test_a_change_ends_a_grant_and_a_joint_value_gets_none as joint_without,
 )
@@ -186,6 +189,8 @@ NOTICED_BY = {
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
     "part-requests": closes_at_once,
+    "late-groups-are-requested": requested_in_time,
+    "part-budget": within_budget,
     "no-grant-while-joint": joint_without,
     "texts-that-may-vote": texts_that_vote,
     "site-waits-for-all": waits_for_all,
@@ -212,7 +217,7 @@ NOTICED_BY = {
 }
 
 
-LONG = {"part-requests", "second-way", "readable-when-chosen"}
+LONG = {"part-requests", "late-groups-are-requested", "second-way", "readable-when-chosen"}
 """Noticed by tests that take ten seconds or more, once with the safeguard and once without it."""
 
 

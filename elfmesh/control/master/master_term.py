@@ -49,6 +49,7 @@ from elfmesh.control.master.verification import REV, Verifier
 from elfmesh.control.master.wanted_version import WantedVersion
 from elfmesh.control.paths.inheritance import Inheritance
 from elfmesh.control.paths.layouts import Layouts
+from elfmesh.control.paths.part_requests import PartRequests
 from elfmesh.control.protocol.events import EarlyMerged, Finalised
 from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.members import Electorate
@@ -102,8 +103,7 @@ class MasterTerm:
         self.replicas = Replicator(self)
         self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
         self.ending = Deletion(self, self.replicas)
-        self.bounded = BoundedJob(self)
-        self.open_groups = closing.open_groups
+        self.bounded, self.open_groups = BoundedJob(self), closing.open_groups
         self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
         self.result_service = ResultService(
@@ -112,7 +112,7 @@ class MasterTerm:
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self, master.swap)
         self.layouts = Layouts(self, self._term_state, plan, self._is_away)
-        self.grants = Grants(self)
+        self.grants, self.part_requests = Grants(self), PartRequests(context, self)
         self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates, master.costs)
         self.trees = JobTrees(self, closing.lacking)
 

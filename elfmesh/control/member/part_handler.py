@@ -70,6 +70,7 @@ class PartHandler:
         payloads = split(payload, [entry.size for entry in segment.entries])
         if payloads is not None:
             master.term.collection.collected(message.partition, segment, payloads)
+            master.term.part_requests.arrived(sender, segment, len(payload))
 
     def _on_part_fault(self, sender: Contact, message: PartFault, payload: bytes) -> None:
         collection = self._masters[message.job].term.collection
@@ -77,4 +78,7 @@ class PartHandler:
             collection.dropped(message.partition, message)
 
     def _on_site_part(self, sender: Contact, message: SitePart, payload: bytes) -> None:
-        self._masters[message.job].term.inheritance.on_site_part(sender, message, payload)
+        term = self._masters[message.job].term
+        is_own = message.segment.epoch == term.roster_epoch
+        takes = term.part_requests if is_own else term.inheritance
+        takes.on_site_part(sender, message, payload)

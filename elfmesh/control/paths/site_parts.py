@@ -21,6 +21,7 @@ from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages_parts import Part, PartRequest, SitePart
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
+from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.messages import Segment
 
 HELD_BYTES_MAX = 64 << 20
@@ -29,13 +30,15 @@ HELD_BYTES_MAX = 64 << 20
 PART_BYTES = 256
 """Size of a part without its payload, at most some entries."""
 
-PENDING_S = 2.0
+PENDING_S, REQUESTS_MAX = 2.0, 64
+"""How long a request is open, and most of them of one job."""
+
 BULK_LANE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request of a new master, and until when it is open."""
+    """A request of a master, and until when it is open."""
 
     origin: Contact
     message: PartRequest
@@ -88,7 +91,9 @@ class SiteParts:
         if held is None or held.incarnation != message.incarnation:
             return
         request = _Request(sender, message, self._context.now + PENDING_S)
-        held.requests = [each for each in held.requests if each.origin.id != sender.id] + [request]
+        about = sender.id, message.members
+        others = [each for each in held.requests if (each.origin.id, each.message.members) != about]
+        held.requests = [*others, request][-REQUESTS_MAX:]
         for (partition, segment), part in held.parts.items():
             self._answer(request, partition, segment, part)
 
@@ -126,6 +131,7 @@ class SiteParts:
     @safeguard("part-requests")
     def _answer(self, request: _Request, partition: int, segment: Segment, payload: bytes) -> None:
         wanted = request.message
-        if segment.epoch == wanted.roster_epoch and segment.stop > wanted.start:
+        lacked = not wanted.members or bits_of(wanted.members) & bits_of(segment.coverage)
+        if lacked and segment.epoch == wanted.roster_epoch and segment.stop > wanted.start:
             part = SitePart(wanted.job, wanted.epoch, partition, segment)
             self._context.send(request.origin, part, payload, lane=BULK_LANE)

@@ -91,7 +91,11 @@ class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
 
 
 class PartRequest(Message, frozen=True, tag="ctl.part_request"):
-    """New master to a site of its predecessor: send the parts of a roster epoch from interval `start` on."""
+    """Master to a site: send the parts of a roster epoch from interval `start` on.
+
+    The roster epoch is that of its own term, or, for a new master, that of the term before. `members` is the
+    bitmap of the members that it lacks; empty: all parts.
+    """
 
     since: ClassVar[int] = 3
 
@@ -100,10 +104,11 @@ class PartRequest(Message, frozen=True, tag="ctl.part_request"):
     epoch: Count
     roster_epoch: Count
     start: Index
+    members: bytes = b""
 
 
 class SitePart(Caused, frozen=True, tag="ctl.site_part"):
-    """Site to the new master, whose epoch it names: a part of its predecessor's roster epoch."""
+    """Site to a master, whose epoch it names: a part of the requested roster epoch."""
 
     since: ClassVar[int] = 3
 

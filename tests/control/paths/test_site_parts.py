@@ -117,3 +117,23 @@ def test_without_room_a_site_holds_no_more(monkeypatch: pytest.MonkeyPatch) -> N
         assert rig.sites.take(part(start), b"x"), "the root is not to repeat it"
     assert rig.context.stats["control.site_no_room"] == 1
     assert rig.request() == [5, 6]
+
+
+def test_a_request_for_some_members_gets_their_parts_alone_and_stays_open_beside_another() -> None:
+    rig = Rig()
+    for start, members in ((5, 0b01), (6, 0b10), (7, 0b11)):
+        rig.sites.take(of(start, members), b"x")
+    found = []
+    for members in (0b01, 0b10):
+        request = PartRequest(JOB, "i", 2, 1, 0, bitmap_of(members))
+        rig.sites.on_part_request(B, request, b"")
+        found.append(rig.out())
+    assert found == [[5, 7], [6, 7]]
+    rig.sites.take(of(8, 0b01), b"x")
+    rig.sites.take(of(9, 0b100), b"x")
+    assert rig.out() == [8]
+
+
+def of(start: int, members: int) -> Part:
+    one = part(start)
+    return replace(one, segment=replace(one.segment, coverage=bitmap_of(members)))

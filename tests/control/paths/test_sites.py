@@ -21,7 +21,7 @@ from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.master.grants import Grants
 from elfmesh.control.paths.site_parts import SiteParts
 from elfmesh.control.protocol.messages import Answered
-from elfmesh.control.protocol.messages_parts import Part
+from elfmesh.control.protocol.messages_parts import Part, SitePart
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bits_of
 from tests.control.paths.test_groups import REGIONS, settled
@@ -30,7 +30,7 @@ from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import draw
 from tests.sim.test_agents import JOB, closed, compare, ended_us, masters, oracle, write
 from tests.sim.world import vloop
-from tests.sim.world.agents import SimAgent, SimFleet, until
+from tests.sim.world.agents import SimAgent, SimFleet, until, wall_us
 from tests.sim.world.memnet import MemoryTransport
 from tests.sim.world.network import Faults
 
@@ -58,11 +58,13 @@ class Wan:
     Attributes:
         answers: requests that were answered from another region.
         stalled: the agent that gets no parts.
+        cut: an agent and a region between which no message arrives.
         covered: by site and interval: the members in the parts that it holds.
     """
 
     def __init__(self, fleet: SimFleet) -> None:
         self.stalled, self.answers = b"", 0
+        self.cut = b"", ""
         self.covered: dict[tuple[bytes, int], int] = defaultdict(int)
         network, send = fleet.network, fleet.network.send
         deliveries, regions = network.link.deliveries, {each.id: each.region for each in fleet.agents}
@@ -76,7 +78,9 @@ class Wan:
             assert source.me is not None
             if isinstance(message, Answered) and regions[source.me.id] != regions[to.id]:
                 self.answers += 1
-            if not (isinstance(message, Part) and to.id == self.stalled):
+            between = {source.me.id: regions[source.me.id], to.id: regions[to.id]}
+            is_cut = between.get(self.cut[0]) is not None and self.cut[1] in between.values()
+            if not ((isinstance(message, Part | SitePart) and to.id == self.stalled) or is_cut):
                 send(source, to, frame)
 
         def taken(site: SiteParts, message: Part, payload: bytes) -> bool:
@@ -257,3 +261,57 @@ def test_several_sites_hold_every_invariant(seed: int) -> None:
     spread = replace(drawn, hosts=max(5, drawn.hosts), racks=2 + seed % 2)
     outcome = run(replace(spread, jobs=tuple(replace(job, paths=2 + seed % 2) for job in drawn.jobs)))
     assert check(outcome) == {}
+
+
+def late_groups(directory: Path, text: str = TWO, seed: int = 1) -> tuple[float, dict[str, int]]:
+    """No message passes between the master and a region; the other site gets the region's parts.
+
+    Returns:
+        The longest time from the end of an interval until the master had closed it, and its counters.
+    """
+
+    async def main() -> tuple[float, dict[str, int]]:
+        fleet = SimFleet(seed, AGENTS, regions=REGIONS)
+        await fleet.start()
+        wan = Wan(fleet)
+        await settled(fleet, text)
+        writing = asyncio.create_task(write(fleet, 60, random.Random(seed)))
+        await asyncio.sleep(6)
+        led, term = masters(fleet)[0], _term(masters(fleet)[0])
+        near = {led.region, *(each.region for each in sites(fleet))}
+        region = next((each for each in REGIONS if each not in near), None)
+        wan.cut = led.id, region or next(each for each in REGIONS if each != led.region)
+        first, longest = term.closer.next, 0.0
+        for index in range(first, first + 8):
+
+            async def closed_it(index: int = index) -> bool:
+                return bool(term.closer.closed > index)
+
+            await until(closed_it, 30, 0.05)  # half of the deadline of the job
+            longest = max(longest, wall_us() / 1e6 - (index + 1) * 2)
+        wan.cut = b"", ""
+        stats = led.local.control.stats() if led.local is not None else {}
+        upto = (first + 8) * 2_000_000
+        results = await closed(fleet, upto, led.number)
+        writing.cancel()
+        fleet.check()
+        expected = oracle(fleet.agents, directory, upto)
+        compare(results, {at: expected[at] for at in range(first, first + 8)}, AGENTS)
+        return longest, stats
+
+    found: tuple[float, dict[str, int]] = vloop.run(main())
+    return found
+
+
+def requested_in_time() -> None:
+    with TemporaryDirectory() as directory:
+        try:
+            longest, stats = late_groups(Path(directory))
+        except TimeoutError:
+            raise AssertionError("it waits for the deadline of the job") from None
+    requests = stats.get("control.part_requests")
+    print(f"PATHS 2, link cut: closed {longest:.2f} s after its end at the latest, {requests} requests")
+
+
+def test_a_master_without_a_link_to_a_group_closes_its_intervals_by_part_requests() -> None:
+    requested_in_time()

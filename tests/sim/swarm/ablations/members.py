@@ -36,6 +36,8 @@ ELSEWHERE = {
     "inside-its-group": "tests/srt/test_search.py",
     "one-attempt-for-all-groups": "tests/control/master/test_trees.py",
     "part-requests": "tests/control/paths/test_sites.py",
+    "late-groups-are-requested": "tests/control/paths/test_sites.py",
+    "part-budget": "tests/control/paths/test_part_requests.py",
     "inherits-known-numbers": "tests/control/paths/test_inheritance.py",
     "readable-when-chosen": "tests/control/paths/test_sites.py",
     "kept-in": "tests/agent/runtime/test_core.py",
@@ -68,6 +70,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "all groups follow one that is collected again",
         "D-7",
         always(("one-attempt-for-all-groups", lambda self, partition, segment: None)),
+        VOTES,
+    ),
+    "late-groups-are-requested": (
+        "a master requests from the sites what a group is late with",
+        "D-8",
+        always(("late-groups-are-requested", lambda self, group, at, lacking: None)),
+        VOTES,
+    ),
+    "part-budget": (
+        "part requests stay within their budget",
+        "D-15",
+        always(("part-budget", lambda self: True)),
         VOTES,
     ),
     "part-requests": (

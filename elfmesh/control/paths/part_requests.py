@@ -1,0 +1,196 @@
+"""Part requests: a master requests from other sites what a group is late with, because its own link may fail.
+
+Owns which groups are late, which sites have been asked, and the budget. The sites hold the parts
+(`site_parts`) and keep a request pending for a while. Decides about no interval.
+
+A group is late when its contributions to the first open interval have not arrived after its usual lag and
+four deviations. The lag begins when the first member has passed the interval. A site without a link to a
+group needs no request: it takes the record on which another site votes.
+
+Invariants: each site is asked once for an interval and a group. A request needs a budget, which grows by
+`SHARE` of the bytes that come directly and falls by those that come on request, so that nothing is hedged
+while everything is slow; one request in `FREE_S` is free. A part of a site counts as one of a root does,
+because roots cut each part once for all consumers (D-7).
+
+Paper: Hwang et al. V-C (revival of streams). Deviation: after the usual lag instead
+of 10 s, and with a budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from elfmesh.contribution import split
+from elfmesh.control.closing.collection import Collection
+from elfmesh.control.closing.interval_closer import Closer
+from elfmesh.control.context import Alarm, Context
+from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.jobs.records import COUNTS_MAX
+from elfmesh.control.jobs.roster import RosterBook
+from elfmesh.control.jobs.terms import CurrentTerms, Gateway
+from elfmesh.control.paths.layout import group_of
+from elfmesh.control.paths.layouts import Layouts
+from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
+from elfmesh.machine import Contact
+from elfmesh.safeguards import safeguard
+from elfmesh.srt.coverage import bitmap_of, bits_of
+from elfmesh.srt.messages import Segment
+
+SHARE, FREE_S = 0.1, 1.0
+LAG_S_MIN, LAG_S_FIRST = 0.05, 1.0
+"""Least lag after which a group is late, and the lag of a group that has sent nothing yet."""
+
+LAG_SHARE_MAX = 0.5
+"""Of the deadline, at which a group is late in any case."""
+
+NEXT_S = 0.5
+"""Pause before the next site is asked for what the one before has not sent."""
+
+DEVIATIONS = 4
+
+
+class RequestingTerm(CurrentTerms, Protocol):
+    """What the requests need of the master's term."""
+
+    plan: JobPlan
+    book: RosterBook
+    closer: Closer
+    collection: Collection
+    layouts: Layouts
+
+    def leads(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class UsualLag:
+    """Mean and mean deviation of the lag of one group, in seconds, over its newest parts."""
+
+    mean_s: float
+    deviation_s: float = 0.0
+
+    def add(self, lag_s: float) -> None:
+        self.deviation_s += (abs(lag_s - self.mean_s) - self.deviation_s) / 4
+        self.mean_s += (lag_s - self.mean_s) / 8
+
+    @property
+    def late_s(self) -> float:
+        return self.mean_s + DEVIATIONS * self.deviation_s
+
+
+class PartRequests:
+    """The part requests of one term.
+
+    Args:
+        term: of the master; its parts need not be there yet.
+    """
+
+    def __init__(self, context: Context, term: RequestingTerm) -> None:
+        self._context, self._term = context, term
+        self._lags: dict[str, UsualLag] = {}
+        self._asked: dict[str, int] = {}
+        self._at: int | None = None
+        self._budget = 0.0
+        self._free_at = self._next_at = float("-inf")
+        self._alarm = Alarm(context, self._look)
+
+    def arrived(self, sender: Contact, segment: Segment, nbytes: int) -> None:
+        """The root of a group's tree has sent a part to this master."""
+        self._budget += SHARE * nbytes
+        layout = self._term.layouts.layout
+        gateways = () if layout is None else layout.gateways
+        group = next((each.group for each in gateways if each.contact.id == sender.id), None)
+        since = self._term.collection.due_since(segment.stop - 1)
+        if group is not None and since is not None:
+            lag_s = self._context.now - since
+            if (known := self._lags.get(group)) is None:
+                self._lags[group] = UsualLag(lag_s)
+            else:
+                known.add(lag_s)
+        self._look()
+
+    def on_site_part(self, sender: Contact, message: SitePart, payload: bytes) -> None:
+        """A site has sent a part of this term."""
+        segment, collection = message.segment, self._term.collection
+        payloads = split(payload, [entry.size for entry in segment.entries])
+        if all(each.id != sender.id for each in self._sites()) or not self._is_placed(message):
+            self._context.stats["control.misplaced"] += 1
+        elif payloads is None or any(len(entry.counts) > COUNTS_MAX for entry in segment.entries):
+            self._context.stats["control.malformed"] += 1
+        else:
+            self._budget -= len(payload)
+            self._context.stats["control.requested_bytes"] += len(payload)
+            collection.collected(message.partition, segment, payloads)
+
+    def _is_placed(self, message: SitePart) -> bool:
+        known = bits_of(message.segment.coverage) & ~self._term.book.given == 0
+        return known and 0 <= message.partition < len(self._term.collection.trees)
+
+    def _sites(self) -> tuple[Contact, ...]:
+        layout = self._term.layouts.layout
+        return () if layout is None else layout.sites[1:]
+
+    def _look(self) -> None:
+        """Request what is late, and look again when something else will be."""
+        closer, now = self._term.closer, self._context.now
+        if not self._term.leads() or closer.paused or closer.founding or not self._sites():
+            return
+        at, due = closer.next, self._term.collection.due_since(closer.next)
+        if self._at != at:
+            self._at, self._next_at = at, float("-inf")
+            self._asked.clear()
+        missing = 0 if due is None else self._term.collection.missing()
+        if due is None or not missing:
+            return
+        wakes = []
+        for gateway, members in self._groups():
+            lacking, late_at = missing & members, due + self._late_s(gateway.group)
+            if not lacking or self._asked.get(gateway.group, 0) >= len(self._sites()):
+                continue
+            if now >= max(late_at, self._next_at):
+                self._request(gateway.group, at, lacking)
+            wakes.append(max(late_at, self._next_at, now + 0.001))
+        if wakes:
+            self._alarm.set_at(min(wakes))
+
+    def _groups(self) -> list[tuple[Gateway, int]]:
+        """The gateways with the bit sets of the members of their groups."""
+        layout = self._term.layouts.layout
+        if layout is None:
+            return []
+        entries = self._term.book.active
+        return [
+            (
+                each,
+                sum(1 << one.number for one in entries if group_of(one.contact, layout.label) == each.group),
+            )
+            for each in layout.gateways
+        ]
+
+    def _late_s(self, group: str) -> float:
+        known = self._lags.get(group)
+        late_s = LAG_S_FIRST if known is None else max(LAG_S_MIN, known.late_s)
+        return min(late_s, LAG_SHARE_MAX * self._term.plan.deadline_s)
+
+    @safeguard("late-groups-are-requested")
+    def _request(self, group: str, at: int, lacking: int) -> None:
+        if not self._may_ask():
+            self._next_at = self._free_at
+            return
+        sites, number = self._sites(), self._asked.get(group, 0)
+        self._asked[group], self._next_at = number + 1, self._context.now + NEXT_S
+        terms = self._term.terms
+        about = terms.manifest.job_id, terms.manifest.incarnation, terms.epoch, terms.roster_epoch, at
+        self._context.stats["control.part_requests"] += 1
+        self._context.note("requested parts", about[0], at, at + 1, f"of {group or 'the members'}")
+        self._context.send(sites[number], PartRequest(*about, bitmap_of(lacking)))
+
+    @safeguard("part-budget")
+    def _may_ask(self) -> bool:
+        """Whether the budget has something left, or this is the free request of the moment."""
+        if self._budget > 0:
+            return True
+        if self._context.now < self._free_at:
+            return False
+        self._free_at = self._context.now + FREE_S
+        return True
