@@ -1,11 +1,11 @@
-"""`elf plan JOB`: shows where the contributions of a running job are reduced, and its standbys."""
+"""`elf plan`: shows where the contributions of a running or a new job are reduced, and its standbys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import click
-from msgspec import UnsetType
+from msgspec import UnsetType, to_builtins
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import print_json, say
@@ -40,6 +40,27 @@ def note_standbys(client: Client, job: str) -> None:
         say(note)
 
 
+def show_expected(path: str, output: str, api: str | None) -> None:
+    """Show the layout that each job of a file would have."""
+    from elfmesh.api.expected_layout import expected_layout
+    from elfmesh.control.jobs.plan import read_job
+    from elfmesh.local.text_input import read_text
+    from elfmesh.ql import parse_many
+
+    text, source = read_text(path)
+    agents = Client(api).ask("agents")["agents"]
+    found = [
+        expected_layout(agents, *read_job(each.text, source=source))
+        for each in parse_many(text, source=source)
+    ]
+    if output == "json":
+        print_json(to_builtins(found[0] if len(found) == 1 else found))
+        return
+    for each in found:
+        for line in layout_lines(each):
+            click.echo(printable(line))
+
+
 def layout_lines(plan: JobLayout) -> Iterator[str]:
     """Yield the lines of a layout: the job, its sites, its groups with their gateways, and notes."""
     groups: list[PlannedGroup] = []
@@ -55,6 +76,10 @@ def layout_lines(plan: JobLayout) -> Iterator[str]:
     for each in groups:
         names = ", ".join(gateway.agent for gateway in each.gateways)
         yield f"group {each.group or NO_LABEL}  gateway {names}"
+    if not isinstance(plan.messages, UnsetType):
+        label = plan.layout.label if plan.layout is not None and plan.layout.label else "group"
+        count = f"{plan.messages} (PATHS 1: {plan.messages_of_one})"
+        yield f"messages between {label}s for each interval and partition: {count}"
     if not isinstance(plan.standbys, UnsetType):
         yield from standby_lines(plan.standbys)
     for note in plan.notes:

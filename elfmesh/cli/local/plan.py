@@ -1,4 +1,4 @@
-"""`elf plan`: chooses which tasks of a topology get a replica; shows the layout of a running job."""
+"""`elf plan`: chooses which tasks of a topology get a replica; shows the layout of a running or new job."""
 
 from __future__ import annotations
 
@@ -26,13 +26,23 @@ NAMES_MAX = 40
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no number of replicas", context, parameter)
+        raise click.BadParameter(f"{value} is no number to plan with", context, parameter)
     return value
 
 
 @click.command("plan")
 @click.argument("job", required=False)
 @click.option("--topology", "path", metavar="FILE", help="Topology in JSON; - reads standard input.")
+@click.option("-f", "--file", "text", metavar="FILE", help="Text of new jobs; - reads standard input.")
+@click.option("--network", metavar="FILE", help="Network in JSON; - reads standard input.")
+@click.option(
+    "--replicas", type=click.IntRange(1, 5), default=2, show_default=True,
+    help="With --network: number of replicas of each operator.",
+)  # fmt: skip
+@click.option(
+    "--cost", type=click.FloatRange(min=0), metavar="X", callback=_finite,
+    help="With --network: most that the streams may cost, as a multiple of one replica's.",
+)  # fmt: skip
 @click.option(
     "--write-topology", "to", metavar="FILE",
     help="Write the topology of JOB to FILE instead of planning; - writes to standard output.",
@@ -60,6 +70,10 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 def plan_command(
     job: str | None,
     path: str | None,
+    text: str | None,
+    network: str | None,
+    replicas: int,
+    cost: float | None,
     to: str | None,
     label: str,
     budget: float | None,
@@ -73,13 +87,29 @@ def plan_command(
     Fidelity is the share of the input that contributes to the result if only the replicated tasks live. The
     planner `auto` is exact for trees and for full topologies. `milp` needs the extra `planner`.
 
+    With --network, the command chooses servers for the replicas of operators, so that their streams cost the
+    network least, and with --cost the streams that are worth least for what they cost.
+
+    With -f, the command shows the layout that each job of a file would have with the agents that answer now:
+    sites, groups, gateways, and what crosses between groups.
+
     With JOB, the command shows the groups of the members of a running job, the gateway that reduces the
     contributions of each group (PATHS), and which members have standbys and what these keep (STANDBY). With
     JOB and --write-topology, it writes the members, their usual records and labels.
     """
+    if sum(each is not None for each in (job, path, text, network)) > 1:
+        raise UsageError("a plan is of one of JOB, -f FILE, --topology FILE and --network FILE")
+    if network is not None:
+        from elfmesh.cli.local.network_plan import show_network
+
+        show_network(network, replicas, cost, output)
+        return
+    if text is not None:
+        from elfmesh.cli.local.job_layout import show_expected
+
+        show_expected(text, output, api)
+        return
     if job is not None:
-        if path is not None:
-            raise UsageError("a plan is of JOB or of --topology FILE, not of both")
         if to is None:
             from elfmesh.cli.local.job_layout import show_layout
 
@@ -88,7 +118,7 @@ def plan_command(
         _write(job, to, label, api)
         return
     if path is None or budget is None or to is not None:
-        raise UsageError("elf plan needs --topology and --budget, or JOB")
+        raise UsageError("elf plan needs --topology and --budget, --network, JOB, or -f FILE")
     from elfmesh.control.planning.planner import plan
     from elfmesh.control.planning.topology_text import read_topology
     from elfmesh.local.text_input import read_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from elfmesh.cli.local.job_layout import layout_lines
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_plan import JobLayout
+from tests.api.test_expected_layout import AGENTS
+from tests.api.test_expected_layout import TEXT as NEW
 from tests.control.fakes import FakeBackend, served
 
 
@@ -32,6 +35,8 @@ LAYOUT: dict[str, Any] = {
         ],
     },
     "notes": ["2 agents state no region and form a group of their own"],
+    "messages": 1,
+    "messages_of_one": 1,
 }
 ONE_TREE = {"job": "shop/top", "paths": 0, "across": "", "layout": None, "notes": ["it has one tree"]}
 
@@ -42,6 +47,7 @@ def test_a_layout_is_printed_with_its_groups_and_notes() -> None:
         "site 0  web3 eu/r1 (master)",
         "group (no label)  gateway web9",
         "group eu  gateway web3",
+        "messages between regions for each interval and partition: 1 (PATHS 1: 1)",
         "note: 2 agents state no region and form a group of their own",
     ]
     assert list(layout_lines(read_reply(JobLayout, ONE_TREE))) == ["shop/top", "note: it has one tree"]
@@ -83,3 +89,22 @@ def test_the_layout_of_a_job_comes_from_its_master(output: str, capsys: pytest.C
         assert json.loads(shown) == LAYOUT
     else:
         assert "group eu  gateway web3" in shown
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_the_layout_of_new_jobs_follows_from_a_file_and_the_agents_that_answer(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "jobs.elfql"
+    file.write_text(f"{NEW.format(paths=' PATHS 1')};\n{NEW.format(paths='').replace('shop.top', 'shop.b')}")
+    backend = FakeBackend()
+    backend.replies["agents"] = Reply(0, 200, {"agents": AGENTS, "asked": {"answered": 9, "expected": 9}})
+    with served(backend) as api:
+        assert run(["plan", "-f", str(file), "-o", output, "--api", api]) == 0
+        assert run(["plan", "shop/top", "-f", str(file), "--api", api]) == 2
+    shown = capsys.readouterr().out
+    if output == "json":
+        assert [each["job"] for each in json.loads(shown)] == ["shop/top", "shop/b"]
+    else:
+        assert "shop/top  PATHS 1 ACROSS region  9 agents: ap 3, eu 3, us 3" in shown
+        assert "(PATHS 1: 2)" in shown

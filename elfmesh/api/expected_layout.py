@@ -1,0 +1,89 @@
+"""The layout that a job would have if it were applied now, as a function of its text and the list of agents.
+
+Owns what `elf plan -f` knows before a master leads the job: who may be the master, and which agents would be
+members. The choice of gateways and sites is that of `control.paths.layout`. The voters of a job that runs are
+not known yet, and sites are chosen among them where possible; so the sites of the running job may be others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.addresses import parse_address
+from elfmesh.control.jobs.failure_domains import domain_text
+from elfmesh.control.jobs.manifest import CREATOR, JobNames
+from elfmesh.control.jobs.plan import JobPlan
+from elfmesh.control.paths.layout import crossings, group_of, label_error, notes, planned
+from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedLayout, PlannedSite
+from elfmesh.errors import DataError
+from elfmesh.machine import Contact
+from elfmesh.srt.residency import ANYWHERE, Rule, allows, shown
+
+
+def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: JobPlan) -> JobLayout:
+    """Return the layout of a new job.
+
+    Args:
+        agents: rows of `elf get agents`; those that do not answer count as absent.
+        names: of the job.
+        plan: of its text.
+
+    Raises:
+        DataError: no agent answers, or none states the label of ACROSS.
+    """
+    alive = {bytes.fromhex(str(each["id"])): each for each in agents if each.get("status") == "alive"}
+    if not alive:
+        raise DataError("no agent answers", hint="Start an agent, or name another one with --api.")
+    contacts = {each: _contact(each, row) for each, row in alive.items()}
+    rules = {each: _rule(row) for each, row in alive.items()}
+    qualified = f"{names.namespace}/{names.name}"
+    home, other = (
+        min(contacts.values(), key=lambda each: ids.distance(each.id, place))
+        for place in ids.job_placements(qualified, CREATOR)
+    )
+    carrying = [each for each, row in alive.items() if plan.read_at(row["streams"], row["labels"])]
+    members = [contacts[each] for each in carrying if allows(rules[each], home)]
+    if problem := label_error([contacts[each] for each in carrying], plan.across):
+        raise DataError(problem, where=qualified)
+    found = None
+    if plan.paths:
+        kept = {each.id: rules[each.id] for each in members}
+        about = ids.job_placements(qualified, CREATOR)[0], home, members, plan.across, plan.paths
+        found = planned(*about, (), (), None, kept)
+
+    def site(agent: Contact) -> PlannedSite:
+        return PlannedSite(str(alive[agent.id]["name"]), agent.id.hex(), domain_text(agent))
+
+    remarks = notes(found, members, plan.across, plan.paths) if plan.paths else []
+    if other.id != home.id:
+        remarks.append(f"{site(other).agent} is the master if it leads fewer jobs than {site(home).agent}")
+    remarks += [
+        f"{site(contacts[each]).agent} takes no part: its keep_in, {shown(rules[each])}, excludes the master"
+        for each in carrying
+        if not allows(rules[each], home)
+    ]
+    layout = None
+    if found is not None:
+        sizes = [group_of(each, found.label) for each in members]
+        groups = [
+            PlannedGroup(each.group, sizes.count(each.group), [site(each.contact)]) for each in found.gateways
+        ]
+        layout = PlannedLayout(found.label, [site(each) for each in found.sites or (home,)], groups)
+    cost = None if found is None else crossings(found, home)
+    more: dict[str, Any] = {} if cost is None else {"messages": cost[0], "messages_of_one": cost[1]}
+    return JobLayout(
+        job=qualified, paths=plan.paths, across=plan.across, layout=layout, notes=remarks, **more
+    )  # fmt: skip
+
+
+def _contact(agent: bytes, row: Mapping[str, Any]) -> Contact:
+    host, port = parse_address(str(row["address"]), where="address")
+    labels = row["labels"]
+    return Contact(agent, host, port, 0, str(labels.get("rack", "")), str(labels.get("region", "")))
+
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    clause = (row.get("authority") or {}).get("keep_in") or ()
+    return (tuple(map(str, clause)),) if clause else ANYWHERE
