@@ -26,6 +26,9 @@ AGAIN = 425
 """Status for agents only: the agent repeats the request with the state in the answer
 (`requests.precondition`)."""
 
+NAMED_MAX = 8
+"""Number of agents that a refusal names beside the one whose reason it shows."""
+
 ENDED = "ended"
 """Member of a NOT_FOUND between agents; see `no_such_job`."""
 
@@ -54,13 +57,13 @@ def error_of(error: ElfError) -> dict[str, Any]:
 
 
 def refusal_body(errors: Sequence[str], where: str = "", text: str = "") -> dict[str, Any]:
-    """Return the JSON of the refusals of a job's text, each "AGENT: error"; it shows the first one.
+    """Return the JSON of the refusals of a job's text, each "AGENT: error".
 
-    An error in the text keeps its line and column. Its master has read the `text`, so an agent that refuses a
-    clause of the job has an earlier release.
+    It shows the first one and names the other agents. An error in the text keeps its line and column. Its
+    master has read the `text`, so an agent that refuses a clause of the job has an earlier release.
     """
     first, *others = errors
-    more = f" and {len(others)} more agent{'s' * (len(others) > 1)}" if others else ""
+    more = _and_others([each.partition(":")[0] for each in others])
     placed = _PLACED.fullmatch(first)
     if placed is None:
         hint = f"Refused by it{more}." if more else ""
@@ -72,6 +75,14 @@ def refusal_body(errors: Sequence[str], where: str = "", text: str = "") -> dict
         hint += f" This release has the clause: update elfmesh on {agent}."
     body = error_body(what, where=f"query:{line}:{column}", hint=hint, code=QueryError.exit_code)
     return body | {"line": int(line), "column": int(column)}
+
+
+def _and_others(agents: Sequence[str]) -> str:
+    """Return names as the end of a list, ", web2 and web3"; further ones are counted."""
+    if len(agents) > NAMED_MAX:
+        count = len(agents) - NAMED_MAX
+        agents = [*agents[:NAMED_MAX], f"{count} more agent{'s' * (count > 1)}"]
+    return "".join(f", {each}" for each in agents[:-1]) + "".join(f" and {each}" for each in agents[-1:])
 
 
 def _is_in_clauses(text: str, line: int, column: int) -> bool:

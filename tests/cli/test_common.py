@@ -28,7 +28,7 @@ def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, back
     found = elf("apply", "-f", str(path), "--api", api)
     assert found.exit_code == 65
     assert f"elf: {path}:3:8: clicks has no column nosuch" in found.output
-    assert "There are ts, product. Refused by web1 and 1 more agent." in found.output
+    assert "There are ts, product. Refused by web1 and web2." in found.output
     second = within(QueryError("x", line=2, column=5), path.read_text(), TEXT.partition("\n")[2], "two")
     assert (second.line, second.column, second.source) == (7, 5, "two")
 

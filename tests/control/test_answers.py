@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.control.answers import (
+    NAMED_MAX,
     decode_body,
     error_of,
     read_answer,
@@ -80,17 +81,24 @@ def test_an_error_keeps_its_parts(error: ElfError, place: dict[str, int]) -> Non
     [
         (["web1: no memory"], "web1: no memory", "shop/top", "", {}),
         (
-            ["web1: no memory", "b", "c"],
+            ["web1: no memory", "web2: off", "web3: query:1:2: bad"],
             "web1: no memory",
             "shop/top",
-            "Refused by it and 2 more agents.",
+            "Refused by it, web2 and web3.",
+            {},
+        ),
+        (
+            [f"w{number}: no" for number in range(NAMED_MAX + 3)],
+            "w0: no",
+            "shop/top",
+            "Refused by it, w1, w2, w3, w4, w5, w6, w7, w8 and 2 more agents.",
             {},
         ),
         (
             ["web1: query:3:7: no column x\n  Did you mean y?", "web2: the same"],
             "no column x",
             "query:3:7",
-            "Did you mean y? Refused by web1 and 1 more agent.",
+            "Did you mean y? Refused by web1 and web2.",
             {"line": 3, "column": 7},
         ),
         (["w: query:1:2: bad"], "bad", "query:1:2", "Refused by w.", {"line": 1, "column": 2}),

@@ -22,7 +22,7 @@ from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine import open_groups
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
-from tests.control.member.support import ENDS, SEALED, SESSIONS, Agent
+from tests.control.member.support import ENDS, SEALED, SESSIONS, TEXT, Agent
 from tests.control.succession import led_by_a_successor
 from tests.ql.sealing import Ended, Line, oracle
 
@@ -263,7 +263,7 @@ def test_partitions_beyond_the_limit_skip_the_interval_with_the_reason(
 
 def test_partitions_cost_no_change_of_the_register_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes that close intervals are as many with a thousand partitions as with one."""
-    submit, submitted, changes = Proposer.submit, [0], []
+    submit, submitted, changes, closing = Proposer.submit, [0], list[int](), list[int]()
 
     def counted(self: Proposer, *args: Any) -> None:
         submitted[0] += 1
@@ -282,14 +282,25 @@ def test_partitions_cost_no_change_of_the_register_of_their_own(monkeypatch: pyt
             )
             feed(world[(at + 1) % 3], *((at + 0.9, f"k{number}{ENDS}") for number in range(at, keys, 10)))
         world.seal_all(BASE + 10 * SLIDE)
+        before = submitted[0]
         world.run(5.0)
         assert sum(map(len, rows_of(world).values())) >= (keys if keys > 1 else 1)
         assert [record.index for record, _ in world.results(world[0], JOB)] == [*range(1000, 1010)]
         changes.append(submitted[0])
+        closing.append(submitted[0] - before)
     assert 0 < changes[1] <= changes[0]
+    assert closing[1] <= 10, "one for each interval, or for several"
 
 
-@pytest.mark.parametrize(("clause", "text"), [("SEALED", SEALED), ("TOPIC", TOPIC)])
+@pytest.mark.parametrize(
+    ("clause", "text"),
+    [
+        ("SEALED", SEALED),
+        ("TOPIC", TOPIC),
+        ("EARLY", TEXT.replace("DEADLINE", "EARLY '1 s' DEADLINE")),
+        ("ASSUME", TEXT.replace("DEADLINE", "ASSUME (k -> v) DEADLINE")),
+    ],
+)
 def test_an_agent_that_does_not_know_the_clause_refuses_the_job_by_its_name(
     clause: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

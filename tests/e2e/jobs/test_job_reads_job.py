@@ -94,6 +94,11 @@ def test_agents_give_the_rows_of_one_process_for_both_jobs(fleet: Fleet, tmp_pat
     assert len([result for result in expected.values() if result["rows"]]) >= 10
     check(expected, other, "shop/shares")
     assert verify(other, "shop/shares", max(expected)) == (0, "equal")
+    end = expected[max(expected)]["interval"]["end"]
+    query = ("query", "SELECT * FROM shop.shares", "--at", end, "-o", "jsonl", "--api")
+    answers = [elf(*query, agent.api) for agent in fleet]
+    assert [each.returncode for each in answers] == [0, 0, 0], answers[0].stderr
+    assert len({each.stdout for each in answers}) == 1, "all agents answer with the same rows"
     again = other.apply(BESIDE.replace("GROUP BY", "WHERE c.v > 5 GROUP BY"))
     assert (again["state"], again["version"], again["acknowledged"]) == ("warm up", 2, 3)
 
