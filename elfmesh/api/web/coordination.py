@@ -47,7 +47,7 @@ async def of_text(body: dict[str, Any], at_once: asyncio.Semaphore) -> web.Strea
     if not isinstance(text, str) or len(text.encode()) > TEXT_BYTES_MAX:
         raise UsageError(f"coordination needs a text of at most {TEXT_BYTES_MAX} bytes")
     async with at_once:
-        return json_response(OK, await asyncio.to_thread(_text, text))
+        return json_response(OK, await asyncio.to_thread(labels_of_text, text))
 
 
 def _fleet(texts: dict[str, str | None]) -> dict[str, Any]:
@@ -58,7 +58,8 @@ def _fleet(texts: dict[str, str | None]) -> dict[str, Any]:
     return values(analyse(fleet_dataflow(texts)))
 
 
-def _text(text: str) -> dict[str, Any]:
+def labels_of_text(text: str) -> dict[str, Any]:
+    """Analyse statements; the values are those of `elf blazes -o json`. Raises UsageError, QueryError."""
     from elfmesh import ql
     from elfmesh.control.coordination.analysis import analyse
     from elfmesh.control.coordination.drawing import values

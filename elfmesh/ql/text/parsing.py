@@ -50,6 +50,7 @@ from elfmesh.ql.text.clauses.cutter import Cut, cut_clauses
 from elfmesh.ql.text.drafts import Drafter
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
+from elfmesh.ql.text.tokens import refuse_deep
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10
@@ -170,6 +171,7 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
         raise origin.error(
             f"the text is longer than {TEXT_CHARS_MAX} characters", 0, "Split it into several files."
         )
+    refuse_deep(origin)
     try:
         tokens = sqlglot.Dialect.get_or_raise(_DIALECT).tokenize(masked(origin.text))
     except TokenError:

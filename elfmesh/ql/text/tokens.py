@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -38,6 +39,22 @@ _BEFORE_SIGN = {
 """Tokens after which `+` or `-` is a sign; after all others it adds or subtracts."""
 
 _SUFFIX_BITS = {"Y": ("TINYINT", 8), "S": ("SMALLINT", 16), "L": ("BIGINT", 64)}
+
+
+OPEN_MAX = 2_000
+"""Maximum number of parentheses that are open at one place, those in strings included. The tokens of a deeper
+text cost more than its refusal is worth."""
+
+_STEPS = {ord("("): 1, ord(")"): -1}
+
+
+def refuse_deep(source: SourceText) -> None:
+    """Raise QueryError if more parentheses are open at one place than any query has."""
+    if source.text.count("(") <= OPEN_MAX:
+        return
+    opened = accumulate(_STEPS.get(each, 0) for each in source.text.encode())
+    if any(number > OPEN_MAX for number in opened):
+        raise source.error(f"more than {OPEN_MAX} parentheses are open at one place", 0, "Reduce the nesting.")
 
 
 def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:

@@ -12,11 +12,15 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.api.app import make_app
 from elfmesh.api.authority.needs import routes
+from elfmesh.api.web.coordination import labels_of_text
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.requests.verbs import Need
+from elfmesh.errors import ElfError
 from tests.control.fakes import FakeBackend
+from tests.hostile.cost import calls
 
 Api = TestClient[Any, Any]
+CALLS_MAX = 250_000
 TOP = "CREATE JOB shop.top EVERY '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n FROM log GROUP BY k"
 BEST = "CREATE JOB shop.best EVERY '1 s' AS SELECT k, max(n) AS n FROM shop.top GROUP BY k"
 
@@ -67,24 +71,35 @@ async def test_the_labels_of_a_text(api: Api) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"text": 5},
-        {"text": "x" * (1 << 20)},
-        {"text": "SELECT " + "(" * 50_000 + "1"},
-        {"text": "SELECT " + "-" * 100_000 + "1 FROM log"},
-        {"text": "SELECT 1 FROM log;" * 65},
-        {"text": f"{TOP};{TOP}"},
-        {"text": "\0"},
-    ],
+HOSTILE: tuple[dict[str, Any], ...] = (
+    {},
+    {"text": 5},
+    {"text": "x" * (1 << 20)},
+    {"text": "SELECT " + "(" * 50_000 + "1"},
+    {"text": "SELECT " + "-" * 100_000 + "1 FROM log"},
+    {"text": "SELECT 1 FROM log;" * 65},
+    {"text": f"{TOP};{TOP}"},
+    {"text": "\0"},
 )
+
+
+@pytest.mark.parametrize("body", HOSTILE)
 async def test_a_hostile_text_is_refused(api: Api, body: dict[str, Any]) -> None:
     data = io.BytesIO(json.dumps(body).encode())
     answer = await api.post("/v1/coordination", data=data, headers={"Content-Type": "application/json"})
     assert answer.status in (400, 413)
     assert (await answer.json())["error"]
+
+
+@pytest.mark.parametrize("body", HOSTILE[2:])
+def test_the_refusal_of_a_hostile_text_takes_few_calls(body: dict[str, Any]) -> None:
+    """A small job takes 15,000 calls. A call takes well below a microsecond."""
+
+    def refused() -> None:
+        with pytest.raises(ElfError):
+            labels_of_text(body["text"])
+
+    assert calls(refused) < CALLS_MAX
 
 
 async def test_a_deep_body_is_refused(api: Api) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh.errors import QueryError
 from elfmesh.ql import parse
+from tests.hostile.cost import calls
 from tests.ql.refusals import refusing
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
@@ -17,6 +19,7 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT 9223372036854775808L FROM s", 1, 8, "into a BIGINT", "Write a decimal"),
     ("SELECT 0x1F FROM s", 1, 8, "0x1F is not a number", "Write 31, or X'1F' for bytes."),
     ("SELECT (a, (b) FROM s", 1, 8, "this `(` has no matching `)`", "Add a `)`"),
+    ("SELECT " + "(" * 2_001 + "1", 1, 1, "more than 2000 parentheses are open", "Reduce the nesting"),
 )  # fmt: skip
 
 
@@ -36,3 +39,15 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
 )  # fmt: skip
 def test_a_text_is_read(text: str, columns: tuple[str, ...]) -> None:
     assert parse(f"SELECT {text} FROM s").columns == columns
+
+
+def test_the_refusal_of_a_deep_text_reads_no_token_of_it() -> None:
+    def refused() -> None:
+        with pytest.raises(QueryError):
+            parse("SELECT " + "(" * 200_000 + "1")
+
+    assert calls(refused) < 100_000
+
+
+def test_many_parentheses_beside_each_other_are_no_nesting() -> None:
+    assert parse("SELECT a FROM s WHERE b IN (" + ", ".join(["(1)"] * 2_100) + ")").columns == ("a",)
