@@ -39,6 +39,9 @@ from elfmesh.safeguards import safeguard
 GROUPS_MAX = 1_000_000
 """Maximum number of groups of all members in the open windows of a job; further ones are skipped."""
 
+STATES_BYTES_MAX = 64 << 20
+"""Maximum size in memory of the states in one message, which has at most 64 KiB on the wire."""
+
 JOBS_MAX = 256
 """Maximum number of jobs with states; the state of the job that was used least recently is dropped."""
 
@@ -144,7 +147,7 @@ class EarlyTables:
 
 
 def _decoded(payload: bytes) -> Tables:
-    return {name: from_table(table) for name, table in decode_partial(payload).items()}
+    return {name: from_table(table) for name, table in decode_partial(payload, STATES_BYTES_MAX).items()}
 
 
 def _of_payload(job: _Job, payload: bytes) -> tuple[int, Tables] | None:

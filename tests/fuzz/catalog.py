@@ -12,6 +12,8 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     **{f"messages-{room}": ("wire_targets", "messages", (room,)) for room in ("overlay", "srt", "control")},
     "cores": ("core_targets", "cores", ()),
     "votes": ("vote_targets", "votes", ()),
+    "early-states": ("delivery_targets", "early_states", ()),
+    "posts": ("delivery_targets", "posts", ()),
     "partials": ("state_targets", "partials", ()),
     "checkpoints": ("state_targets", "checkpoints", ()),
     "frame-logs": ("disk_targets", "frame_logs", ()),

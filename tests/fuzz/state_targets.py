@@ -91,7 +91,7 @@ def partials() -> Harness:
             at = rng.randrange(len(raws))
             raws = [*raws[:at], mutated(rng, raws[at]), *raws[at + 1 :]]
         try:
-            return put_together(_copied(header), raws)
+            return put_together(copied(header), raws)
         except (StopIteration, TypeError, OverflowError, IndexError, KeyError):
             return noise(rng)
 
@@ -106,8 +106,8 @@ def partials() -> Harness:
     return Harness("partials", "partial aggregates of every law", generate, run, DEAR)
 
 
-def _copied(value: Any) -> Any:
-    return [_copied(item) for item in value] if isinstance(value, list | tuple) else value
+def copied(value: Any) -> Any:
+    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def checkpoints() -> Harness:

@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from elfmesh import ql
+from elfmesh.cbt import CompressedBufferTree, encode_partial
 from elfmesh.cbt.laws import LAWS, sketches
 from elfmesh.cbt.laws.hll import COUPONS_MAX
+from elfmesh.cbt.partial import partial_wire
 from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
-from elfmesh.ingest.early_rows import EarlyTables
+from elfmesh.ingest import early_rows
+from elfmesh.ingest.early_rows import GROUPS_MAX, EarlyTables
 from elfmesh.ingest.worker.early import EarlyWindows
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine.block import BlockRows
+from elfmesh.ql.plan.statement import MAIN
 from elfmesh.ql.values.plain_ipc import ipc_to_table
 
 JOB = "CREATE JOB a.b EARLY '1 s' AS SELECT {} FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k{}"
@@ -123,6 +128,27 @@ def test_groups_without_room_are_counted() -> None:
     master = Master(groups_max=3)
     assert master.take(1, 1, states([*"abcd"])).skipped == 4
     assert master.take(1, 1, states([*"aaaa"])).count == 1
+
+
+def test_a_million_groups_of_a_peer_are_skipped_and_none_is_kept() -> None:
+    tables, spec = EarlyTables(), ql.parse(COUNTED).tables[0]
+    tree = CompressedBufferTree([*spec.keys], dict(spec.aggregates))
+    tree.insert(pa.record_batch({spec.keys[0]: np.arange(GROUPS_MAX + 1)}))
+    about = manifest().job_id, 1, manifest(), 0, b"x" * 20, 1, 1, encode_partial({MAIN: tree.partial()}), 0
+    found = tables.merged(MergeEarly(*about))
+    assert (found.skipped, found.count, found.error) == (GROUPS_MAX + 1, 0, "")
+    assert [job.groups for job in tables._jobs.values()] == [0]
+
+
+def test_states_that_unfold_into_far_more_than_a_message_are_refused_unread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frame of 64 KiB may unfold into a thousand times as much."""
+    payload = states(["x" * 1000 + str(number) for number in range(3000)])
+    monkeypatch.setattr(early_rows, "STATES_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(partial_wire, "unfold", lambda *_: pytest.fail("a block was read"))
+    assert len(payload) < 1 << 16
+    assert "at most 1048576 are taken here" in Master().take(1, 1, payload).error
 
 
 def test_an_approximate_count_makes_no_row_on_coupons() -> None:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from elfmesh.cbt.codec.blocks import Squeezer
+from elfmesh.cbt.errors import PartialTooLarge
 from elfmesh.cbt.partial.contents import (
     Content,
     FinishedBlocks,
@@ -29,7 +30,7 @@ from elfmesh.cbt.partial.contents import (
 )
 from elfmesh.cbt.partial.partial_split import split_sorted
 from elfmesh.cbt.partial.partial_walk import BLOCK_BYTES_WANTED, cut_block, merge_streams
-from elfmesh.cbt.partial.partial_wire import PartialWriter, WireContent, open_partial
+from elfmesh.cbt.partial.partial_wire import PARTIAL_BYTES_MAX, PartialWriter, WireContent, open_partial
 from elfmesh.cbt.rows import Rows, from_table, subtract_rows, to_table
 from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
@@ -86,8 +87,17 @@ def encode_known(
     return _encode(known, 1, bytes_max)[0], known
 
 
-def decode_partial(data: bytes) -> dict[str, pa.Table]:
-    return {name: to_table(all_rows(content)) for name, content in open_partial(data).items()}
+def decode_partial(data: bytes, bytes_max: int = PARTIAL_BYTES_MAX) -> dict[str, pa.Table]:
+    """Return the tables of a partial.
+
+    Raises:
+        ProtocolError: the bytes are no partial.
+        PartialTooLarge: its rows need more than `bytes_max` bytes of memory; none of them is read then.
+    """
+    contents = open_partial(data)
+    if (size := sum(each.unpacked_bytes for each in contents.values())) > bytes_max:
+        raise PartialTooLarge(f"a partial result of {size} bytes; at most {bytes_max} are taken here")
+    return {name: to_table(all_rows(content)) for name, content in contents.items()}
 
 
 def merge_partials(parts: Sequence[bytes]) -> bytes:

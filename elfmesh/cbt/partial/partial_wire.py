@@ -168,7 +168,7 @@ class WireContent:
     """Table of a partial: a `Content` whose blocks are decompressed when they are read.
 
     `counted` has for each count what it counts, "rows" or "values", None for other kinds; () if there are no
-    blocks.
+    blocks. `unpacked_bytes` is the memory of all rows.
     """
 
     def __init__(self, table: _Table, frames: memoryview) -> None:
@@ -179,6 +179,7 @@ class WireContent:
         self.form = KeyForm(key_types, tuple(key.nullable for key in table.keys))
         self.types: Types = (*key_types, *(type_from_name(a.type) for a in table.aggregates))
         self.rows_max = sum(block.rows.rows for block in table.blocks)
+        self.unpacked_bytes = sum(unpacked_bytes(block.rows) for block in table.blocks)
         self.counted = _check_blocks(table)
         if not table.blocks:
             _check_empty(self.layout, self.types)

@@ -54,7 +54,9 @@ def refuse_deep(source: SourceText) -> None:
         return
     opened = accumulate(_STEPS.get(each, 0) for each in source.text.encode())
     if any(number > OPEN_MAX for number in opened):
-        raise source.error(f"more than {OPEN_MAX} parentheses are open at one place", 0, "Reduce the nesting.")
+        raise source.error(
+            f"more than {OPEN_MAX} parentheses are open at one place", 0, "Reduce the nesting."
+        )
 
 
 def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
