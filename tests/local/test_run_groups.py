@@ -24,6 +24,10 @@ def lines(*records: tuple[float, str, str]) -> str:
     return "".join(f'{{"ts":{ts:.3f},"k":"{k}","e":"{e}"}}\n' for ts, k, e in records)
 
 
+EARLY = """CREATE JOB a.b EVERY '1 s' {} ASSUME (k -> e) AS SELECT k, count(*) AS hits FROM s
+GROUP BY SEALED(k WHEN e = 'end' PRODUCERS ONE RECORDS n AFTER '3 s')"""
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "s.jsonl"
@@ -45,6 +49,21 @@ def test_the_end_of_the_input_ends_all_partitions_and_marks_unsealed_ones_as_par
         (2, "FINAL", 1.0, [("a", 1)]),
         (3, "FINAL_PARTIAL", 0.0, [("b", 1), ("c", 1)]),
     ]
+
+
+def test_a_run_of_a_job_with_early_rows_has_the_rows_of_its_final_records(log: Path) -> None:
+    log.write_text(
+        lines((0.1, "a", ""), (0.2, "b", ""), (2.5, "a", "end"), (9.0, "c", "")).replace("}", ',"n":1}')
+    )
+    found, plain = (
+        [(each.record.index, each.record.state, each.table.to_pylist()) for each in answers(text, str(log))]
+        for text in (EARLY.format("EARLY '100 ms'"), EARLY.format(""))
+    )
+    assert found == plain
+    windows = "CREATE JOB a.b EVERY '1 s' {} AS SELECT k, count(*) AS n FROM s GROUP BY k HAVING count(*) > 0"
+    both = [answers(windows.format(early), str(log)) for early in ("EARLY '100 ms'", "")]
+    assert [each.table.to_pylist() for each in both[0]] == [each.table.to_pylist() for each in both[1]]
+    assert sum(each.table.num_rows for each in both[0]) == 4
 
 
 def test_a_partition_ends_in_an_interval_without_records_where_its_duration_has_passed(log: Path) -> None:

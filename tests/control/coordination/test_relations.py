@@ -80,6 +80,16 @@ SIDES = """FROM (SELECT u, count(*) k FROM x GROUP BY TUMBLE(ts, INTERVAL '1' MI
         ("SELECT a.u, b.n " + SIDES.format(""), []),
         ("SELECT a.u " + SIDES.format("LEFT SEMI"), []),
         ("SELECT a.u, b.n " + SIDES.format("LEFT"), [{"a.u", "interval"}]),
+        ("SELECT u FROM x UNION ALL SELECT u FROM y", []),
+        ("SELECT DISTINCT u FROM x WHERE n > 3", []),
+        (
+            "SELECT u, e FROM (SELECT u, collect_set(n) AS s FROM x GROUP BY u) "
+            "LATERAL VIEW explode(s) t AS e",
+            [],
+        ),
+        ("SELECT u FROM (SELECT u, count(*) AS n FROM x GROUP BY u) WHERE n > 3", []),
+        ("SELECT u FROM x WHERE u NOT IN (SELECT u FROM y)", [{"interval"}]),
+        ("SELECT u FROM x WHERE NOT EXISTS (SELECT 1 FROM y WHERE y.u = x.u)", [{"u", "interval"}]),
         ("SELECT x.u FROM x JOIN y ON x.u = y.u WITHIN '5 s'", []),
         ("SELECT x.u FROM x LEFT JOIN y ON x.u = y.u WITHIN '5 s'", [{"x.u", "interval"}]),
         ("SELECT u, count(*) AS n FROM x GROUP BY ROWS(3), u", [{"u", "interval"}] * 2),

@@ -68,7 +68,10 @@ FUNCTION = (
                 "max_by(u, n)", "covar_pop(n, m)",
             )
         ),
-        ("SELECT approx_percentile(n, 0.5) FROM log", "rows final: row -> state", "OW (unknown)"),
+        *(
+            (f"SELECT {each} FROM log", "rows final: row -> state", "OW (unknown)")
+            for each in ("approx_percentile(n, 0.5)", "approx_top_k(u, 3)")
+        ),
         ("SELECT u, count(*) FROM log GROUP BY u", "rows final: seal -> final", "OR (interval, u)"),
         (
             "SELECT u, count(*) FROM log GROUP BY u",
@@ -85,6 +88,10 @@ FUNCTION = (
         ),
         (
             "SELECT u, count(*) n FROM log GROUP BY u ORDER BY n LIMIT 3",
+            "rows final: seal -> final", "OR (interval, u), (interval)",
+        ),
+        (
+            "SELECT u, count(*) n FROM log GROUP BY u ORDER BY n OFFSET 3",
             "rows final: seal -> final", "OR (interval, u), (interval)",
         ),
         ("SELECT u FROM log", "root: final 1 -> final", "CR"),
@@ -157,6 +164,15 @@ def test_tentative_rows_are_run_until_the_final_record() -> None:
     assert shown[-1] == "1 output: 1 Async"
     waiting = analysed("CREATE JOB a.b ON STRAGGLER WAIT AS SELECT count(*) AS n FROM log " + WINDOW)
     assert list(waiting.outputs) == ["a.b"]
+
+
+@pytest.mark.parametrize(
+    "option", ["REPLICAS 2", "STANDBY ALL", "PATHS 1 ACROSS rack", "PATHS 3 ACROSS rack"]
+)
+def test_copies_of_bytes_and_sites_leave_the_label_of_final_rows(option: str) -> None:
+    found = analysed(f"CREATE JOB a.b {option} AS SELECT count(*) AS n FROM log " + WINDOW)
+    assert found.shown("a.b") == "Async"
+    assert not found.replicated
 
 
 def test_jobs_that_read_each_other_are_async_because_of_the_delay() -> None:

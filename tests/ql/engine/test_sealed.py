@@ -47,7 +47,7 @@ MEMBERS = st.lists(LINES, min_size=1, max_size=4).map(
 SHARES = st.dictionaries(st.integers(1_000, 1_014), st.sampled_from([0.25, 0.5]), max_size=3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     MEMBERS,
     st.sampled_from(["ONE", "ALL", "n"]),

@@ -76,6 +76,23 @@ def test_partitions_of_any_cut_of_the_history_are_those_of_a_run(tmp_path: Path)
     assert next(each for each in found if each) == [{"k": "a", "n": 7}]
 
 
+def test_early_rows_change_no_row_of_the_history(tmp_path: Path) -> None:
+    early = (
+        SEALED.format("ONE")
+        .replace("AS SELECT", "EARLY '100 ms' AS SELECT")
+        .replace("ONE", "ONE RECORDS total")
+    )
+    plain = early.replace("EARLY '100 ms' ", "")
+    lines = "".join(line(at, k) for at in range(1, 9) for k in "abc")
+    lines += '{"ts": "1970-01-01T00:00:05Z", "k": "a", "e": true, "total": 5}\n'
+    rows = []
+    for query in (early, plain):
+        task, shares = contributions(tmp_path, lines, query=query)
+        rows.append([ipc_to_table(row["table"]).to_pylist() for row in finished(task, shares)])
+    assert rows[0] == rows[1]
+    assert [{"k": "a", "n": 5}] in rows[0]
+
+
 @pytest.mark.parametrize(("how", "refused"), [("ONE", False), ("2 BY p", False), ("2", True), ("ALL", True)])
 def test_history_has_no_members_that_seal(how: str, refused: bool) -> None:
     statement = parse(SEALED.format(how))
