@@ -6,7 +6,8 @@ which interval a partition ends, after the groups that closed intervals have lef
 
 Invariants: of the states that a member has sent of a partition in an interval, the newest (boot, number)
 counts. A partition makes its rows once in an epoch. They are made of as many records as its producers state,
-so that a missing state delays them and never makes them wrong.
+so that a missing state delays them and never makes them wrong. Only the first interval that is not closed has
+early rows: an earlier one that is open may lack an agent in its record, or have a seal that is repeated here.
 
 Paper: Blazes III (sealing).
 """
@@ -26,6 +27,7 @@ from elfmesh.ql.engine.open_groups import ClosedPane, Open, Tables, merged, owne
 from elfmesh.ql.engine.sealed import ended_early, partitions_of, rows_of_partitions
 from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN, SEALED, SEALS
+from elfmesh.safeguards import safeguard
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,19 @@ class SealedPartitions:
             interval = self._intervals.setdefault(effect.interval, _Interval())
             known = interval.members.get(effect.member)
             interval.members[effect.member] = self._newest(known, tables, effect.boot, effect.number)
-            wanted = partitions_of(self._width, tables)
-        elif found := [one.partitions for each in self._intervals.values() for one in each.members.values()]:
-            wanted = combine(found)
-        else:
-            return []
-        return list(self._ended(effect, self._without_emitted(wanted)))
+        found = list[EndedRows]()
+        for index in self._ending(effect):
+            wanted = [partitions_of(self._width, tables)] if tables else []
+            wanted = wanted or [one.partitions for one in self._intervals[index].members.values()]
+            found += self._ended(effect, index, self._without_emitted(combine(wanted)))
+        return found
 
+    @safeguard("early-first-interval")
+    def _ending(self, effect: MergeEarly) -> list[int]:
+        """Return the interval whose partitions may end now: the first one that is not closed."""
+        return [effect.below] if effect.is_settled and effect.below in self._intervals else []
+
+    @safeguard("early-partition-newest")
     def _newest(self, known: _States | None, new: Tables, boot: int, number: int) -> _States:
         partitions = partitions_of(self._width, new)
         count = partitions.count
@@ -119,9 +127,7 @@ class SealedPartitions:
         places = self._places(known.partitions, partitions)
         there = np.flatnonzero(places >= 0)
         before = places[there]
-        newer = (known.boots[before] < boot) | (
-            (known.boots[before] == boot) & (known.numbers[before] <= number)
-        )
+        newer = is_newer(boot, number, known.boots[before], known.numbers[before])
         taken = np.ones(count, bool)
         taken[there[~newer]] = False
         stays = np.ones(known.partitions.count, bool)
@@ -150,27 +156,25 @@ class SealedPartitions:
                 inside |= self._places(emitted, wanted) >= 0
         return wanted.take(np.flatnonzero(~inside))
 
-    def _ended(self, effect: MergeEarly, wanted: Rows) -> Iterator[EndedRows]:
+    def _ended(self, effect: MergeEarly, index: int, wanted: Rows) -> Iterator[EndedRows]:
+        """Yield the rows of the wanted partitions that end in an interval."""
         if not wanted.count:
             return
-        expected = dict(effect.members)
-        panes = []
-        for index in sorted(each for each in self._intervals if each >= effect.below):
-            states = self._intervals[index].members.values()
-            tables = merged([self._rows(each.tables, wanted) for each in states])
-            start_us = index * self._size_us
-            ends = start_us, start_us + self._size_us
-            pane = ClosedPane({}, 1.0, *ends, expected.get(index, ()))
-            panes.append((pane, tables))
+        interval = self._intervals[index]
+        tables = merged([self._rows(each.tables, wanted) for each in interval.members.values()])
+        start_us = index * self._size_us
+        ends = start_us, start_us + self._size_us
         if self._open[0] != effect.open:
             self._open = effect.open, read_open(effect.open, effect.manifest.text, SEALED)
-        for each in ended_early(self._query.statement, self._open[1], panes, wanted) if panes else ():
-            index = each.pane.start_us // self._size_us
-            interval = self._intervals[index]
-            interval.emitted.append(each.keys)
-            table = self._query.finalise_parts(each.ended, (each.pane.start_us, each.pane.end_us))
-            if table.num_rows:
-                yield EndedRows(index, table, self._inside(each.keys))
+        pane = ClosedPane({}, 1.0, *ends, effect.members)
+        found = ended_early(self._query.statement, self._open[1], pane, tables, wanted)
+        if found is None:
+            return
+        ended, keys = found
+        interval.emitted.append(keys)
+        table = self._query.finalise_parts(ended, ends)
+        if table.num_rows:
+            yield EndedRows(index, table, self._inside(keys))
 
     def _inside(self, keys: Rows) -> tuple[bytes, ...]:
         return tuple(
@@ -183,3 +187,9 @@ class SealedPartitions:
                 }
             )
         )
+
+
+@safeguard("early-boot")
+def is_newer(boot: int, number: int, boots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return for each known state whether that of a message is newer or the same."""
+    return np.asarray((boots < boot) | ((boots == boot) & (numbers <= number)))

@@ -28,7 +28,7 @@ from elfmesh.cbt.rows import Rows, combine, combine_numbered, from_table, within
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
 from elfmesh.errors import ElfError
-from elfmesh.ingest.early_partitions import SealedPartitions
+from elfmesh.ingest.early_partitions import SealedPartitions, is_newer
 from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import early_having
 from elfmesh.ql.plan.early import early_parts
@@ -176,11 +176,6 @@ def _fitting(part: ql.Statement, tables: Tables) -> Tables | None:
     return tables
 
 
-def _is_newer(boot: int, number: int, boots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return for each known state whether that of a message is newer or the same."""
-    return np.asarray((boots < boot) | ((boots == boot) & (numbers <= number)))
-
-
 @safeguard("early-newest")
 def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) -> _MemberStates:
     count = new[MAIN].count
@@ -191,7 +186,7 @@ def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) ->
     _, (_, places) = combine_numbered([before, new[MAIN]])
     there = places < before.count
     replaces = np.ones(count, bool)
-    replaces[there] = _is_newer(boot, number, known.boots[places[there]], known.numbers[places[there]])
+    replaces[there] = is_newer(boot, number, known.boots[places[there]], known.numbers[places[there]])
     stays = np.ones(before.count, bool)
     stays[places[there & replaces]] = False
     left, taken = before.take(np.flatnonzero(stays)), new[MAIN].take(np.flatnonzero(replaces))

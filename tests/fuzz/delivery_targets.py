@@ -84,7 +84,7 @@ def early_states() -> Harness:
     def run(data: bytes) -> None:
         which, script = msgspec.msgpack.decode(data, type=tuple[int, Script])
         tables, (statement, signed) = EarlyTables(GROUPS_MAX), about[texts[which]]
-        members = tuple((each, (bytes(20), bytes([1]) * 20)) for each in range(3))
+        members = (bytes(20).hex(), (bytes([1]) * 20).hex())
         for member, boot, number, interval, states_ in script:
             place = signed.job_id, 1, signed, interval, bytes([member]) * 20, boot, number
             _check(tables.merged(MergeEarly(*place, states_[:PAYLOAD_BYTES_MAX], 0, b"", members)), statement)

@@ -52,14 +52,14 @@ class Master:
     def __init__(self, members: Sequence[Member], groups_max: int = 1000) -> None:
         self.members, self.text = {each.id.decode().strip(): each for each in members}, members[0].text
         self.tables, self.open, self.closed = EarlyTables(groups_max), b"", 0
+        self.is_settled = True
         self.early, self.records = dict[int, list[Row]](), dict[int, Ended]()
 
     def merge(
         self, member: Member, number: int, interval: int, payload: bytes, *, boot: int = 1
     ) -> EarlyMerged:
-        expected = tuple((each, tuple(self.members)) for each in range(30))
         about = JOB, 1, manifest(self.text), interval, member.id, boot, number, payload, self.closed
-        merged = self.tables.merged(MergeEarly(*about, self.open, expected))
+        merged = self.tables.merged(MergeEarly(*about, self.open, tuple(self.members), self.is_settled))
         for each in merged.others:
             rows = [tuple(row.values()) for row in ipc_to_table(each.rows).to_pylist()]
             assert len(rows) == each.count
@@ -79,6 +79,7 @@ class Master:
             one.windows.drop_below(index + 1)
         rows = sorted(tuple(row.values()) for row in ipc_to_table(done.rows).to_pylist())
         self.records[index] = Ended(rows, done.completeness, done.late)
+        self.merge(next(iter(self.members.values())), 0, index + 1, b"")
         return self.records[index]
 
 
@@ -102,8 +103,9 @@ def test_a_partition_has_its_rows_when_its_producer_has_sealed_it_and_before_its
     one.read(ended(1.2, 2))
     for message in one.take():
         master.merge(*message)
-    assert master.early == {1: [("a", 0, 1), ("a", 1, 1)]}
+    assert master.early == {}, "an earlier interval is open"
     master.close(0)
+    assert master.early == {1: [("a", 0, 1), ("a", 1, 1)]}
     assert master.close(1).rows == [("a", 0, 1), ("a", 1, 1)]
     assert other.take() == []
 
@@ -131,8 +133,9 @@ def test_records_of_closed_intervals_count() -> None:
     master, (one, _) = rig()
     one.read(at(0.1), at(1.1))
     assert master.close(0).rows == []
+    assert master.close(1).rows == []
     one.read(ended(2.0, 2))
-    for message in one.take(start=1):
+    for message in one.take(start=2):
         master.merge(*message)
     assert master.early == {2: [("a", 0, 2)]}
 
@@ -153,13 +156,13 @@ def test_all_waits_for_the_seals_of_all_members() -> None:
     master, (one, other) = rig(TEXT.format("ALL", ""))
     one.read(at(0.1), ended(0.2, 1))
     first = one.take()
-    other.read(at(0.1), ended(3.2, 1))
+    other.read(at(0.1), ended(0.3, 1))
     for message in first:
         master.merge(*message)
     assert master.early == {}
     for message in other.take():
         master.merge(*message)
-    assert master.early == {3: [("a", 0, 2)]}
+    assert master.early == {0: [("a", 0, 2)]}
 
 
 def test_the_newest_state_of_a_partition_counts_and_its_rows_come_once() -> None:
@@ -197,10 +200,38 @@ def test_a_partition_of_an_incomplete_interval_waits() -> None:
     master, (one, _) = rig()
     one.read(at(0.1))
     master.close(0, completeness=0.5)
-    one.read(ended(2.0, 1))
+    one.read(ended(1.0, 1))
     for message in one.take(start=1):
         master.merge(*message)
     assert master.early == {}
+
+
+def test_a_seal_that_is_repeated_later_names_no_later_interval() -> None:
+    """The message with the first seal is lost."""
+    master, (one, _) = rig()
+    one.read(at(0.1), ended(0.2, 1), ended(2.5, 1))
+    *_, repeated = one.take()
+    master.merge(*repeated)
+    for index in range(3):
+        master.close(index)
+    assert master.early == {}
+    assert (master.records[0].rows, master.records[2].completeness) == ([("a", 0, 1)], 1.0)
+
+
+def test_an_interval_behind_one_that_is_open_has_no_early_rows() -> None:
+    """Its partitions may end elsewhere, because the record of the earlier one may lack an agent."""
+    master, (one, other) = rig(TEXT.format("ALL", ""))
+    one.read(at(0.1), ended(0.2, 1))
+    other.read(ended(1.2, 0))
+    for message in (*one.take(), *other.take()):
+        master.merge(*message)
+    assert master.early == {}
+    master.is_settled = False
+    master.close(0)
+    assert master.early == {}, "the register has not closed it yet"
+    master.is_settled = True
+    master.merge(one, 0, 1, b"")
+    assert master.early == {1: [("a", 0, 1)]}
 
 
 def test_open_groups_that_change_are_examined_without_a_message() -> None:
@@ -213,7 +244,6 @@ def test_open_groups_that_change_are_examined_without_a_message() -> None:
     master.merge(*message)
     assert master.early == {}
     master.close(0)
-    master.merge(one, 0, 1, b"")
     assert master.early == {1: [("a", 0, 1)]}
 
 
@@ -257,8 +287,8 @@ def sealing(
     return found
 
 
-def test_a_further_producer_of_a_partition_that_has_ended_makes_its_own_record_incomplete() -> None:
-    """A master that has not heard of the first producer emits rows for the interval of the second one."""
+def test_a_further_producer_of_a_partition_that_has_ended_makes_no_early_row() -> None:
+    """The message of the first producer is lost."""
     master, (one, other) = rig()
     one.read(at(0.1))
     other.read(at(0.1))
@@ -266,11 +296,11 @@ def test_a_further_producer_of_a_partition_that_has_ended_makes_its_own_record_i
     other.read(ended(1.5, 1))
     for message in other.take():
         master.merge(*message)
-    assert master.early == {1: [("a", 0, 1)]}
+    assert master.early == {}, "the first interval is open"
     assert master.close(0).completeness == 0.5, "two records, of which the first seal states one"
     further, repeated = master.close(1), master.close(2)
-    assert (further.rows, further.completeness) == ([], 0.5)
-    assert (repeated.rows, repeated.completeness) == ([], 1.0), "the first producer has sealed it before"
+    assert (further.rows, further.completeness) == (repeated.rows, repeated.completeness) == ([], 1.0)
+    assert master.early == {}
 
 
 @example([[Line(0, "c")], [Line(0, "c")]], "ONE", True, 7)
@@ -319,6 +349,8 @@ def test_all_rows_are_early_if_all_messages_arrive(how: str) -> None:
         one.read(*lines[one.id.decode().strip()])
         for message in one.take():
             master.merge(*message)
+    for index in range(6):
+        master.close(index)
     wanted = oracle(lines, how=how, after=5 * WIDTH, counted=True)
     assert {index: sorted(rows) for index, rows in master.early.items()} == {
         index: each.rows for index, each in wanted.items() if each.rows

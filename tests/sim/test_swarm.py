@@ -79,14 +79,19 @@ from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
 from tests.control.test_second_way_flows import noticed as asked_directly
 from tests.exhaustive import few
+from tests.ingest import test_early_partitions as early_partitions
 from tests.ingest.inputs.test_posts import (
     test_no_post_is_late_because_the_clock_steps_back_over_a_restart as steps_back,
 )
 from tests.ingest.inputs.test_spool_reader import (
     test_a_source_is_not_at_its_end_while_a_post_waits_for_the_disk as post_waits,
 )
+from tests.ingest.test_early_rows import test_the_boot_counts_before_the_number as boot_counts
 from tests.ingest.worker.test_late_versions import (
     test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
+)
+from tests.ql.plan.test_topics import (
+    test_the_order_of_a_topic_follows_from_its_posts as sorts_its_posts,
 )
 from tests.reliability import PAGE
 from tests.sim.swarm.ablations import names, topics
@@ -129,7 +134,10 @@ QUICK = (
     "recovered-roster",
     "open-groups",
     "ended-partitions",
+    "all-seals",
     "early-newest",
+    "early-withdrawn",
+    "assumptions-counted",
     "prefix-once",
     "votes-are-folded",
 )
@@ -183,6 +191,15 @@ NOTICED_BY = {
     "post-awaited": post_waits,
     **dict.fromkeys(topics.SAFEGUARDS, one_order),
     "post-times": steps_back,
+    "canonical-order": sorts_its_posts,
+    "early-partition-newest": (
+        early_partitions.test_a_state_of_an_earlier_boot_does_not_count_beside_a_later_one
+    ),
+    "early-stated-records": (
+        early_partitions.test_a_partition_waits_for_the_records_that_its_producer_states
+    ),
+    "early-first-interval": (early_partitions.test_an_interval_behind_one_that_is_open_has_no_early_rows),
+    "early-boot": boot_counts,
     "new-gateway-gets-all": gets_all,
     "kept-in": stays_inside,
     "relays-its-own-rule": below_the_root,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.jobs.records import BUCKETS, FIRST, Partly, ResultRecord
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS, FIRST, Partly, ResultRecord
 from elfmesh.control.protocol.events import Reply
 from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.drawing.job import Job
@@ -204,6 +204,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
     "I1 sums": lambda out: swap_final(out, 5, counts=dict.fromkeys(BUCKETS, 1)),
+    "I1 violations": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0) | {ASSUMPTION_BROKEN: 1}),
     "I1 nobody late": a_late_line,
     "I1 rows and counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0) | {"contributed": 3}),
     "I2 one record": twice,

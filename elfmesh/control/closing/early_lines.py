@@ -21,6 +21,7 @@ from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.early_rows import withdrawn_rows
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.safeguards import safeguard
 
 BYTES_MAX = 64 << 20
 """Maximum size of the rows of all lines; further rows wait for their final records."""
@@ -69,6 +70,7 @@ class EarlyLines:
         inside = self._open.irange(record.first, record.index)
         return tuple(rows for index in inside for _, _, rows, _ in self._open[index])
 
+    @safeguard("early-withdrawn")
     def judged(self, record: ResultRecord, withdrawn: tuple[dict[str, Any], ...] | None) -> ResultRecord:
         """Return a record with what it states about early rows; a clean one states nothing.
 

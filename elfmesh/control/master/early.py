@@ -61,6 +61,7 @@ class EarlyRows:
     def __init__(self, term: EarlyTerm, lines: EarlyLines) -> None:
         self._term, self._lines = term, lines
         self._windows: dict[int, None] = {}
+        self._examined: int | None = None
         self._waiting = 0
         self.skipped = 0
 
@@ -94,12 +95,15 @@ class EarlyRows:
         groups, below = term.open_groups, term.closer.closed
         if groups.next_us is not None:  # an interval that is being closed is already in the open groups
             below = max(below, term.plan.first_after(groups.next_us))
-        members = tuple((each, term.book.ids(term.book.required(each))) for each in sorted(self._windows))
-        term.context.emit(MergeEarly(*about, below, groups.before(interval) or b"", members))
+        members, is_settled = term.book.ids(term.book.required(below)), below == term.closer.closed
+        term.context.emit(MergeEarly(*about, below, groups.before(interval) or b"", members, is_settled))
 
     def groups_changed(self) -> None:
-        """Examine the partitions again, because an interval has left other groups open."""
+        """Examine the partitions again if an interval was closed, because it has left other groups open."""
         term = self._term
+        if term.closer.closed == self._examined:
+            return
+        self._examined = term.closer.closed
         wanted = [each for each in self._windows if each >= term.closer.next]
         if term.plan.spans and wanted and self._waiting < WAITING_MAX and self._lines.has_room:
             self._merge(max(wanted), b"", 0, 0, b"")

@@ -211,8 +211,6 @@ class MasterTerm:
             self.verifier.finalised(event)
         else:
             self.closer.finalised(event)
-            if event.open:
-                self.early.groups_changed()
 
     # -- upkeep ----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST, ResultRecord, lost_record
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.master.bounded import BoundedJob
+from elfmesh.control.master.early import EarlyRows
 from elfmesh.control.master.grants import Grants
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.master.quiesce import Quiesce
@@ -51,6 +52,7 @@ class PublishingTerm(TermView, Protocol):
     trees: JobTrees
     verifier: Verifier
     bounded: BoundedJob
+    early: EarlyRows
     proposer: Proposer
     grants: Grants
 
@@ -130,6 +132,7 @@ class Publication:
         """The closer has decided more, or nothing is in flight any more."""
         self._term.quiesce.advanced()
         self._term.committer.reached(self._term.closer.closed)
+        self._term.early.groups_changed()
         self._term.bounded.advanced()
 
     def hasten(self, stop: int) -> None:

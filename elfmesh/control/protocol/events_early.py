@@ -44,7 +44,8 @@ class MergeEarly(Effect):
         payload: b"": the open groups have changed, and the member has sent nothing.
         below: states of earlier intervals are dropped.
         open: groups that are open before `below`, if groups of the query span intervals.
-        members: (interval, ids of the members that it expects), if groups of the query span intervals.
+        members: ids of the members that interval `below` expects, if groups of the query span intervals.
+        is_settled: whether all earlier intervals are closed, so that groups may end in interval `below`.
     """
 
     job: bytes
@@ -57,7 +58,8 @@ class MergeEarly(Effect):
     payload: bytes
     below: int
     open: bytes = b""
-    members: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    members: tuple[str, ...] = ()
+    is_settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

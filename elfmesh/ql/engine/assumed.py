@@ -34,6 +34,7 @@ from elfmesh.ql.functions.compiler import Compiler
 from elfmesh.ql.plan.statement import MAIN, Statement
 from elfmesh.ql.values.columns import bool_values, null_mask
 from elfmesh.ql.values.types import type_name
+from elfmesh.safeguards import safeguard
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -193,6 +194,7 @@ class OpenAssumptions:
                     self._is_full = True
                     note(f"ASSUME: a pane has {PAIRS_MAX} pairs of values; further ones are not checked")
 
+    @safeguard("assumptions-counted")
     def broken(self, panes: Iterable[int]) -> int:
         """Return the number of violations among the records of some panes, which are one interval."""
         if not (self._beyond or self._pairs):

@@ -6,16 +6,16 @@ of seals, its punctuations: one row per partition and producer, so a repeated se
 alone decides in which interval a partition ends, whatever the order of arrival.
 
 Invariants: a partition is open, or ended and remembered for AFTER, or unknown. Records of a partition that is
-remembered are late. A repeated seal of it changes nothing. With EARLY, the seal of a further producer makes
-the record of its interval incomplete: a master that knew no other producer may have emitted rows for it.
+remembered are late. A seal of it changes nothing. With EARLY, a producer beyond their number makes the record
+incomplete in which a partition ends: a master that knew no other producer may have emitted its rows.
 
 Paper: Blazes III (sealing); the numbers of producers and of records are additions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +67,7 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     seal, keys = statement.plan.seal, statement.tables[0].keys
     assert seal is not None
     width = len(seal.keys)
-    over, rows = _remembered(open_.ended, pane.start_us), pane.rows(SEALED)
-    fresh, late = _without_late(keys, width, rows, over)
+    fresh, late = _without_late(keys, width, pane.rows(SEALED), _remembered(open_.ended, pane.start_us))
     shares: list[tuple[float, Tables]] = []
     for share, tables in open_.shares.items():
         known = partitions_of(width, tables)
@@ -81,9 +80,7 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     done: list[Tables] = []
     left: list[tuple[float, Tables]] = []
     gone = [] if (before := _remembered(open_.ended, pane.end_us)) is None else [before]
-    is_early = statement.job is not None and statement.job.early_us is not None
-    completeness = _without_further_producers(keys, width, rows, open_.ended, over) if is_early else 1.0
-    sealed_by, due_us = [{SEALS: open_.ended[SEALS]}] if SEALS in open_.ended else [], NEVER_US
+    completeness, due_us = 1.0, NEVER_US
     for share, tables in shares:
         if not tables:
             continue
@@ -94,70 +91,56 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
             completeness = min(completeness, share, float(parts.ratios(pane)[ends].min()))
             done.append(_without_seals(rows_of_partitions(keys, width, tables, ended, inside=True)))
             gone.append(_until(ended, pane.end_us + seal.after_us))
-            if is_early and SEALS in tables:
-                sealed_by.append({SEALS: tables[SEALS]})
         if not ends.all():
             going_on = parts.keys.take(np.flatnonzero(~ends))
             due_us = min(due_us, int(parts.last[~ends].min()) + seal.after_us)
             left.append((share, rows_of_partitions(keys, width, tables, going_on, inside=True)))
-    remembered: Tables = {MAIN: combine(gone)} if gone else {}
-    if remembered and sealed_by:
-        remembered |= rows_of_partitions(keys, width, merged(sealed_by), remembered[MAIN], inside=True)
-    opened = together(left, SEALED, remembered, due_us)
-    made = finish_blocks(merged([tables for tables in done if tables]))
-    return GroupStep(made, completeness, opened, late, broken)
-
-
-@dataclass(frozen=True, slots=True)
-class EndedEarly:
-    """Partitions that end in an interval which is still open: their tables, and the keys of each."""
-
-    pane: ClosedPane
-    ended: Mapping[str, FinishedBlocks]
-    keys: Rows
+    opened = together(left, SEALED, {MAIN: combine(gone)} if gone else {}, due_us)
+    rows = finish_blocks(merged([tables for tables in done if tables]))
+    return GroupStep(rows, completeness, opened, late, broken)
 
 
 def ended_early(
-    statement: Statement, open_: Open, panes: Sequence[tuple[ClosedPane, Tables]], wanted: Rows
-) -> Iterator[EndedEarly]:
-    """Yield partitions that have all their seals, and all the records that their producers have stated.
+    statement: Statement, open_: Open, pane: ClosedPane, tables: Tables, wanted: Rows
+) -> tuple[Mapping[str, FinishedBlocks], Rows] | None:
+    """Return the tables and the keys of partitions that end in the first interval that is not closed.
 
-    The records of `panes` are some of those that the intervals will contain. As many records as stated are
+    The tables contain some of the records of that interval. As many records as the producers have stated are
     therefore all of them, and further ones would contradict a producer. A partition waits for its final
     record if it may have lost records.
 
     Args:
         statement: a job with SEALED, EARLY and RECORDS.
-        open_: the partitions that are open before these intervals.
-        panes: ascending intervals with some of their records and seals; each without its tables.
+        open_: the partitions that the closed intervals have left open.
+        pane: the interval, without its tables.
+        tables: some of its records and seals.
         wanted: keys of the partitions to examine.
     """
     seal, keys = statement.plan.seal, statement.tables[0].keys
     assert seal is not None
     width = len(seal.keys)
-    lossy = [partitions_of(width, tables) for share, tables in open_.shares.items() if share < 1.0]
+    lossy = [partitions_of(width, each) for share, each in open_.shares.items() if share < 1.0]
     wanted = _without(keys, width, wanted, lossy)
-    known = merged([open_.shares.get(1.0, {}), *(tables for _, tables in panes)])
-    mine = rows_of_partitions(keys, width, known, wanted, inside=True)
-    if not mine or SEALS not in mine:
-        return
-    parts, last = _Partitions(statement, mine), panes[-1][0]
-    wanted = parts.keys.take(np.flatnonzero(parts.sealed(last) & (parts.ratios(last) == 1.0)))
-    before = rows_of_partitions(keys, width, open_.shares.get(1.0, {}), wanted, inside=True)
-    state = replace(open_, shares={1.0: before} if before else {})
-    for pane, tables in panes:
-        if state.due_us <= pane.start_us:  # an interval between the panes ends what AFTER has passed
-            idle = replace(pane, start_us=2 * pane.start_us - pane.end_us, end_us=pane.start_us)
-            state = step(statement, state, idle).open
-        inside = rows_of_partitions(keys, width, tables, wanted, inside=True)
-        there = merged([*state.shares.values(), inside])
-        made = step(
-            statement, state, replace(pane, tables={name: RowsContent(rows) for name, rows in inside.items()})
-        )
-        state = made.open
-        if made.ended and made.completeness == 1.0 and MAIN in there:
-            stay = [partitions_of(width, each) for each in state.shares.values()]
-            yield EndedEarly(pane, made.ended, _without(keys, width, partitions_of(width, there), stay))
+    before = open_.shares.get(1.0, {})
+    there = rows_of_partitions(keys, width, merged([before, tables]), wanted, inside=True)
+    if MAIN not in there or SEALS not in there:
+        return None
+    parts = _Partitions(statement, there)
+    ends = parts.keys.take(np.flatnonzero(parts.sealed(pane) & _have_all_records(parts, pane)))
+    before = rows_of_partitions(keys, width, before, ends, inside=True)
+    inside = rows_of_partitions(keys, width, tables, ends, inside=True)
+    made = step(
+        statement,
+        replace(open_, shares={1.0: before} if before else {}),
+        replace(pane, tables={name: RowsContent(rows) for name, rows in inside.items()}),
+    )
+    return (made.ended, ends) if made.ended else None
+
+
+@safeguard("early-stated-records")
+def _have_all_records(parts: _Partitions, pane: ClosedPane) -> Bools:
+    """Return the partitions that have as many producers and records as stated."""
+    return np.asarray(parts.ratios(pane) == 1.0, np.bool_)
 
 
 def _without(keys: tuple[str, ...], width: int, partitions: Rows, others: Sequence[Rows]) -> Rows:
@@ -198,6 +181,7 @@ class _Partitions:
             return np.ones(self.keys.count, np.bool_)
         return self.sealed(pane) | (pane.end_us - self.last >= self.seal.after_us)
 
+    @safeguard("all-seals")
     def sealed(self, pane: ClosedPane) -> Bools:
         needed = self._needed(pane)
         return (needed > 0) & (self._sealers(pane) >= needed)
@@ -286,27 +270,6 @@ def _without_late(keys: tuple[str, ...], width: int, fresh: Tables, ended: Rows 
     late = rows_of_partitions(keys, width, fresh, ended, inside=True)
     records = int(integers(late[MAIN], RECORDS_COUNT).sum()) if MAIN in late else 0
     return rows_of_partitions(keys, width, fresh, ended, inside=False), records
-
-
-def _without_further_producers(
-    keys: tuple[str, ...], width: int, fresh: Tables, ended: Tables, over: Rows | None
-) -> float:
-    """Return the completeness of an interval, which is below 1 if others seal partitions that have ended.
-
-    It is the least share, over these partitions, of the producers that had sealed one when it ended.
-    """
-    if over is None or SEALS not in ended or SEALS not in fresh:
-        return 1.0
-    before = ended[SEALS]
-    seals = rows_of_partitions(keys, width, {SEALS: fresh[SEALS]}, over, inside=True).get(SEALS)
-    if seals is None:
-        return 1.0
-    sealed = partitions_of(width, {SEALS: before})
-    known = np.bincount(owners(keys[:width], sealed, before), minlength=sealed.count)
-    of = owners(keys[:width], sealed, seals)
-    is_further = (of >= 0) & (owners(before.layout.keys, before, seals) < 0)
-    more = np.bincount(of[is_further], minlength=sealed.count)
-    return float((known / (known + more)).min())
 
 
 def _until(partitions: Rows, until_us: int) -> Rows:

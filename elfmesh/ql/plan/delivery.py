@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from elfmesh.safeguards import safeguard
+
 TOPIC, AUTO = "TOPIC", "AUTO"
 PRODUCER, POSITION, AGENT, BODY = "producer", "position", "agent", "body"
 COLUMNS = (PRODUCER, POSITION, AGENT, BODY)
@@ -28,6 +30,7 @@ class TopicDelivery(StrEnum):
     UNORDERED = "UNORDERED"
 
 
+@safeguard("canonical-order")
 def topic_query(delivery: TopicDelivery, keys: tuple[str, ...]) -> tuple[str, str, str]:
     """Return the query of a topic in three parts; the stream, then the clause after SEALED, lie between."""
     named = [*(f"`{key}`" for key in keys), *COLUMNS]

@@ -165,7 +165,7 @@ def test_sealed_partitions_have_early_rows_beside_the_groups_that_closed_interva
     world.apply(world[0], EARLY)
     feed(world[0], (0.1, "a"), (1.1, "a"), (2.2, "a!"), (2.3, "b"), (2.3, "b!"))
     feed(world[1], (0.1, "c"), (3.1, "c!"))
-    world.seal_all(BASE + SLIDE)
+    world.seal_all(BASE + 2 * SLIDE)
     world.run(2.0)
     assert early_rows(world) == {}
     for agent in world.living:
@@ -175,7 +175,7 @@ def test_sealed_partitions_have_early_rows_beside_the_groups_that_closed_interva
     feed(world[1], (3.0, "c"))
     report(world, world[1])
     world.run(1.0)
-    assert early_rows(world) == {1002: [("a", 2)], 1003: [("c", 2)]}
+    assert early_rows(world) == {1002: [("a", 2)]}, "the interval before is open"
     world.seal_all(BASE + 3 * SLIDE)
     world.run(2.0)
     assert early_rows(world) == {1003: [("c", 2)]}, "the record has replaced those of its interval"
@@ -191,6 +191,8 @@ def test_a_row_that_the_record_of_its_interval_lacks_is_withdrawn() -> None:
     """A second producer seals a partition of ONE."""
     world = World(3)
     world.apply(world[0], EARLY)
+    world.seal_all(BASE)
+    world.run(1.0)
     feed(world[0], (0.1, "a"), (0.2, "a"), (0.3, "a!"))
     report(world, world[0])
     world.run(1.0)
@@ -211,7 +213,7 @@ def test_a_successor_emits_early_rows_of_its_own() -> None:
     dead = world.master(JOB)
     stay = [agent for agent in world.living if agent is not dead]
     feed(stay[0], (0.1, "a"), (1.1, "a"), (2.2, "a!"))
-    world.seal_all(BASE + SLIDE)
+    world.seal_all(BASE + 2 * SLIDE)
     world.run(2.0)
     report(world, stay[0])
     world.run(1.0)

@@ -56,6 +56,7 @@ class Rig:
         self.quiesce, self.rollouts = Noted("quiesce", self.calls), Noted("rollouts", self.calls)
         self.tally, self.verifier = Noted("tally", self.calls), Noted("verifier", self.calls)
         self.bounded, self.collection = Noted("bounded", self.calls), Noted("collection", self.calls)
+        self.early = Noted("early", self.calls)
         self.proposer = SimpleNamespace(chosen=None)
         self.publication = Publication(cast(PublishingTerm, self))
 
@@ -88,7 +89,13 @@ def test_the_log_has_a_record_before_its_readers() -> None:
 def test_members_learn_what_is_closed_after_the_closer(count: int, first: list[str]) -> None:
     rig = Rig()
     rig.publication.committed(count)
-    rest = ["result_service.reached", "quiesce.advanced", "committer.reached", "bounded.advanced"]
+    rest = [
+        "result_service.reached",
+        "quiesce.advanced",
+        "committer.reached",
+        "early.groups_changed",
+        "bounded.advanced",
+    ]
     assert rig.calls == [*first, *rest, "trees.watermark_soon"]
 
 

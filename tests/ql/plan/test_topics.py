@@ -6,6 +6,7 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.control.jobs.plan import read_job
+from elfmesh.ql.plan import delivery as deliveries
 from elfmesh.ql.plan.delivery import COLUMNS, TopicDelivery
 from elfmesh.ql.plan.topics import with_delivery
 from tests.ql.refusals import refusing
@@ -35,6 +36,16 @@ def test_a_topic_is_a_job_over_the_stream_of_its_name(
     assert (statement.job.every_us, statement.job.early_us) == (every_us, early_us)
     assert statement.text == TOPIC + text
     assert read_job(TOPIC + text)[1].columns == columns
+
+
+def test_the_order_of_a_topic_follows_from_its_posts() -> None:
+    """M1 needs an order that another run gives again; UNORDERED and ORDERED have none of their own."""
+    names = ", ".join(COLUMNS)
+    for delivery, order in ((TopicDelivery.SEQUENCED, names), (TopicDelivery.SEALED, f"`c`, {names}")):
+        query = "".join(deliveries.topic_query(delivery, ("c",) if "c" in order[:3] else ()))
+        assert query.endswith(f" ORDER BY {order}")
+    for delivery in (TopicDelivery.UNORDERED, TopicDelivery.ORDERED):
+        assert "ORDER BY" not in "".join(deliveries.topic_query(delivery, ()))
 
 
 def test_a_topic_may_name_its_stream_and_has_the_options_of_a_job() -> None:

@@ -130,7 +130,8 @@ class Scenario:
             f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
             f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
             f" {job.replicas} replicas, standby {job.standby_ms}"
-            + (f", sealed by {job.sealed}" if job.sealed else "")
+            + (f", sealed by {job.sealed}" + ", stated" * job.stated if job.sealed else "")
+            + (f", assumes {job.assume}" if job.assume else "")
             + (f", a topic that is {job.delivery}" if job.delivery else "")
             + (f", {job.paths} sites" if job.paths else "")
             + (f", {job.spans} {job.rows or ''} {job.step or ''} {job.within_s or ''}" if job.spans else "")
@@ -220,7 +221,7 @@ def draw(seed: int) -> Scenario:
 
 
 def _wide(scenario: Scenario) -> Scenario:
-    """Jobs that close by votes, or a last job whose rows span intervals; see `drawing.wide`."""
+    """Jobs that close by votes or that assume, or a last job that is of another kind; see `drawing.wide`."""
     kind, rng = wide.kind_of(scenario.seed), random.Random(f"wide/{scenario.seed}")
     *others, last = scenario.jobs
     if kind == wide.VOTES:
@@ -228,6 +229,11 @@ def _wide(scenario: Scenario) -> Scenario:
         return replace(scenario, jobs=wide.voting(scenario.jobs), hosts=hosts, racks=racks)
     if not kind:
         return scenario
+    if kind == wide.ASSUMED:
+        return replace(scenario, jobs=wide.assuming(scenario.jobs, rng))
+    if kind == wide.STATED:
+        job = wide.stated(last, rng.choice(("1", "1", "2", "ALL")), rng.choice((100, 250, 1000)))
+        return replace(scenario, jobs=(*others, job), traffic=wide.in_partitions(scenario.traffic, job))
     without = {JOB_UPDATE} if kind == "WITHIN" else set()  # an update adds a condition, without an input
     faults = tuple(each for each in scenario.faults if each not in without)
     return replace(scenario, jobs=(*others, wide.spanning(last, kind, rng)), faults=faults)

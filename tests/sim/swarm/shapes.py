@@ -132,7 +132,7 @@ ROT = small(kinds.ROT, trouble_s=4.0)
 """The results of one agent rot again and again, while it runs and while it does not."""
 
 
-def lines(shape: Shape, **traffic: float) -> Shape:
+def lines(shape: Shape, **traffic: Any) -> Shape:
     """The same with other lines; arguments are those of `Traffic`."""
 
     def made(scenario: Scenario) -> Scenario:

@@ -16,8 +16,11 @@ from tests.sim.swarm.platter import Inode
 from tests.sim.world.wall import stamp
 
 GOOD, BROKEN, UNDATED, FUTURE = "good", "broken", "undated", "future"
+OWN, SHARED = "own", "shared"
 IDS_PER_HOST = 10_000_000
 HOUR_US = 3_600_000_000
+SEALS, SEALED_AGAIN = 0.25, 0.1
+"""Chances that a line ends the own partition of its host, and that it repeats the last punctuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Written:
         weight: a double.
         kind: GOOD, or why it is no record of any interval.
         late: whether it was stamped so long before it was written that it may count as late.
+        part: the partition that it belongs to, if the traffic has partitions.
+        total: of a punctuation, how many records its host has written for the partition.
     """
 
     id: int
@@ -45,6 +50,8 @@ class Written:
     weight: float
     kind: str
     late: bool
+    part: str = ""
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,10 @@ class Traffic:
     """Chance that a line is written in two pieces."""
     writing_s: float = 0.0
     """How long it takes at most from the stamp of a line until it is in the file; the order is kept."""
+    parts: str = ""
+    """Partitions are OWN ones of each host, or SHARED by all; "": lines have none."""
+    parts_s: int = 0
+    """For how long a SHARED partition has records."""
 
 
 @dataclass
@@ -87,6 +98,9 @@ class Server:
     _stamped_ago_us: int = 0
     _half: bytes = b""
     _half_of: Written | None = None
+    _part: str = ""
+    _records: int = 0
+    _last_seal: tuple[str, int] | None = None
 
     def inode(self) -> Inode:
         disk = self.system.disk(self.path)
@@ -121,6 +135,9 @@ class Server:
         }
         if self.posts:
             record |= {"producer": f"p{self.number}", "position": self._serial, "body": str(record["id"])}
+        part, total = self._partition(now_us, kind) if traffic.parts else ("", None)
+        record |= {"part": part} if part else {}
+        record |= {} if total is None else {"total": total}
         if kind == UNDATED:
             del record["ts"]
         line = json.dumps(record).encode() + b"\n"
@@ -137,6 +154,8 @@ class Server:
             record["x"],
             kind,
             late or not self.clock_sane(),
+            part,
+            total,
         )
         if rng.random() < traffic.torn:
             written = replace(written, late=True)  # its second piece comes a moment later
@@ -147,6 +166,25 @@ class Server:
             inode.data += line
             self.ledger.append(written)
         inode.mtime_ns = self.system.now_ns()
+
+    def _partition(self, now_us: int, kind: str) -> tuple[str, int | None]:
+        """Return the partition of the next line, and of a punctuation how many records it has here.
+
+        Some punctuations come twice.
+        """
+        rng, before, newest = self.rng, self._part, self._part
+        if self.traffic.parts == SHARED:
+            newest = str(now_us // (self.traffic.parts_s * 1_000_000))
+        elif not before or (self._records and rng.random() < SEALS):
+            newest = f"{self.number}-{self._serial}"
+        if kind == GOOD and self._last_seal is not None and rng.random() < SEALED_AGAIN:
+            return self._last_seal
+        if kind == GOOD and before and newest != before:
+            self._last_seal, self._part, self._records = (before, self._records), newest, 0
+            return self._last_seal
+        self._part = before or newest
+        self._records += kind == GOOD
+        return self._part, None
 
     def finish(self) -> None:
         """Write the rest of a line that was written by half."""

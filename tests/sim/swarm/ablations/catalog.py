@@ -38,6 +38,7 @@ ELSEWHERE = {
     **late.ELSEWHERE,
     **members.ELSEWHERE,
     **votes.ELSEWHERE,
+    **early.ELSEWHERE,
     **topics.ELSEWHERE,
     **standby.ELSEWHERE,
 }
@@ -335,6 +336,12 @@ REGISTRY: dict[str, Ablation] = {
         "D-6",
         always(("open-groups", nothing)),
         shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0, job=SEALED_JOB | {"sealed": "2"}),
+    ),
+    "all-seals": Ablation(
+        "a partition ends with the seal of its last producer",
+        "D-6",
+        always(("all-seals", control.one_seal_less)),
+        shape=small(job=SEALED_JOB | {"sealed": "2"}),
     ),
     "ended-partitions": Ablation(
         "records of a partition that has ended are late",

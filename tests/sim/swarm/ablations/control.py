@@ -15,6 +15,12 @@ def epoch_forgotten(self: Any, job: bytes, epoch: int) -> None:
         self._known[job] = epoch
 
 
+def one_seal_less(self: Any, pane: Any) -> Any:
+    """The last producer of a partition is not waited for."""
+    needed = self._needed(pane)
+    return (needed > 0) & (self._sealers(pane) >= (needed - 1).clip(1))
+
+
 def blind(name: str, verdict: coverage.PartialOverlap) -> list[Patch]:
     """A partial of which something is counted already passes as new."""
     new, judged = coverage.PartialOverlap.NEW, original(name)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from tests.sim.swarm.ablations.names import Patch, always
+from tests.sim.swarm.ablations.names import Patch, always, instead, original
 from tests.sim.swarm.shapes import Shape, small
 
 CALM = small()
+
+
+def _unsorted() -> list[Patch]:
+    """The rows of a topic come in no order of their own."""
+    found = original("canonical-order")
+
+    def query(*of: Any) -> tuple[str, str, str]:
+        first, second, third = (part.partition(" ORDER BY ")[0] for part in found(*of))
+        return first, second, third
+
+    return instead("canonical-order", query)
+
+
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "order-once": (
         "a post that is in a record, or waits for one, is not put in order again",
@@ -33,6 +47,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("order-from-first", lambda self: list(self._posts)[-1:])),
         CALM,
     ),
+    "canonical-order": (
+        "the order of a sequenced topic follows from its posts",
+        "D-6",
+        _unsorted,
+        CALM,
+    ),
     "post-times": (
         "the times of posts do not decrease over a restart",
         "D-12",
@@ -43,5 +63,6 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
 
 ELSEWHERE = dict.fromkeys(SAFEGUARDS, "tests/control/master/test_ordering.py") | {
-    "post-times": "tests/ingest/inputs/test_posts.py"
+    "canonical-order": "tests/ql/plan/test_topics.py",
+    "post-times": "tests/ingest/inputs/test_posts.py",
 }

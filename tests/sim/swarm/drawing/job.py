@@ -18,6 +18,9 @@ class Job:
         early_ms, standby_ms: period of early rows; LAG of standbys of open windows. None: the job has none.
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
+        stated: the partitions are those of the traffic, whose punctuations state their records.
+        assume: of ASSUME; "": nothing is assumed.
+        summed: least sum of values that a group needs; None: any.
         paths: sites; then the members of each rack are a group. 0: one tree.
         delivery: of a topic whose posts are the lines; "": it is no topic.
         spans: "SESSION", "ROWS" or "WITHIN": rows by key that span intervals; "": they do not.
@@ -39,6 +42,9 @@ class Job:
     early_ms: int | None = None
     enough: int = 1
     sealed: str = ""
+    stated: bool = False
+    assume: str = ""
+    summed: int | None = None
     standby_ms: int | None = None
     paths: int = 0
     delivery: str = ""
@@ -54,8 +60,13 @@ class Job:
 
     @property
     def sealed_from(self) -> int:
-        """The least value of a record that is a punctuation."""
+        """The least value of a record that is a punctuation, where nothing is stated."""
         return 700
+
+    @property
+    def leaves_groups_out(self) -> bool:
+        """Whether a group with records may have no row."""
+        return self.enough > 1 or self.summed is not None
 
     @property
     def after_us(self) -> int:
@@ -78,6 +89,7 @@ class Job:
         replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
         horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
         early = f" EARLY '{self.early_ms} ms'" if self.early_ms is not None else ""
+        early += f" ASSUME ({self.assume})" if self.assume else ""
         if self.delivery:
             return f"{self._topic}{horizon}{replicas}{early}"
         replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
@@ -92,11 +104,16 @@ class Job:
             head = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
             window = f"SEALED(k WHEN {self.sealed_from} <= v PRODUCERS {self.sealed}"
             window += f" AFTER '{3 * self.slide_s} s')"
+        if self.stated:
+            window = f"SEALED(part WHEN total >= 0 PRODUCERS {self.sealed} RECORDS total"
+            window += f" AFTER '{3 * self.slide_s} s')"
+            return f"{head} SELECT part, count(*) AS n, sum(id) AS s FROM log GROUP BY {window}"
         if self.spans:
             return self._spanning(head, where)
         if self.ids:
             return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
         having = f" HAVING count(*) >= {self.enough}" if self.enough > 1 else ""
+        having = f" HAVING sum(v) >= {self.summed}" if self.summed is not None else having
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
         return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
 

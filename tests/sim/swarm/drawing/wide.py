@@ -1,4 +1,7 @@
-"""Jobs that close by votes, and jobs whose rows span intervals: nothing else of a seed depends on them."""
+"""Jobs that close by votes, whose rows span intervals, or whose rows are early under a promise of the text.
+
+Nothing else of a seed depends on them.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.sim.swarm.drawing.job import Job
+from tests.sim.swarm.workload import OWN, SHARED, Traffic
 
 FROM, TO = 300, 1_000_000
 """The seeds that draw these kinds; those below, and those of schedules, say what they said."""
 
 SITES = 3
 VOTES = "VOTES"
+STATED, ASSUMED = "STATED", "ASSUMED"
 KINDS = (VOTES, VOTES, "SESSION", "ROWS", "WITHIN", "", "")
+PROMISES = (STATED, ASSUMED)
+"""What a seed is that is none of the others: partitions with stated records, or assumptions."""
+
+ASSUMPTIONS = ("v >= 0", "v >= -900, v <= 990", "id >= 0, id -> k", "k -> v, v >= -950")
+"""Some hold always, and some are contradicted in most intervals."""
+
+SUMMED = (300, 1000)
 
 
 def kind_of(seed: int) -> str:
     """Return what the jobs of a seed are; "": what they are without this."""
-    return random.Random(f"votes/{seed}").choice(KINDS) if FROM <= seed < TO else ""
+    if not FROM <= seed < TO:
+        return ""
+    return random.Random(f"votes/{seed}").choice(KINDS) or random.Random(f"promises/{seed}").choice(PROMISES)
 
 
 def voting(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -40,3 +54,28 @@ def spanning(job: Job, kind: str, rng: random.Random) -> Job:
     if kind == "WITHIN":
         return replace(plain, least=None, within_s=rng.choice((1, job.slide_s, 2 * job.slide_s)))
     return plain
+
+
+def stated(job: Job, producers: str, early_ms: int) -> Job:
+    """Return the job with early rows of partitions whose producers state their records."""
+    return replace(
+        job, name="parts", ids=False, size_s=job.slide_s, least=None, enough=1, early_ms=early_ms,
+        standby_ms=None, paths=0, delivery="", sealed=producers, stated=True,
+    )  # fmt: skip
+
+
+def in_partitions(traffic: Traffic, job: Job) -> Traffic:
+    """Return the traffic with the partitions that a job with stated records reads."""
+    return replace(traffic, parts=OWN if job.sealed == "1" else SHARED, parts_s=2 * job.slide_s)
+
+
+def assuming(jobs: Sequence[Job], rng: random.Random) -> tuple[Job, ...]:
+    """Return the jobs with assumptions; the last one has sums by key, and its early rows may rely on one."""
+    *others, last = (
+        replace(job, assume=rng.choice(ASSUMPTIONS), standby_ms=None, sealed="", delivery="") for job in jobs
+    )
+    last = replace(last, name="sums", ids=False)
+    if rng.random() < 1 / 2:
+        early_ms, summed = rng.choice((100, 250, 1000)), rng.choice(SUMMED)
+        last = replace(last, assume=ASSUMPTIONS[0], early_ms=early_ms, enough=1, summed=summed)
+    return (*others, last)

@@ -15,6 +15,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
 from tests.sim.swarm.judging.outcome import Outcome, as_record, table
+from tests.sim.swarm.judging.partitions import as_row
 
 Key = tuple[Any, ...]
 
@@ -62,7 +63,7 @@ def _stay(
         withdrawn = set(_keys(truth, record.withdrawn))
         if record.is_clean and lacking:
             yield f"{truth.key[0]} {index}: emitted early and not in the clean record: {sorted(lacking)}"
-        if not record.is_clean and record.early.get("epoch") == epoch and not lacking <= withdrawn:
+        if not record.is_clean and record.epoch == epoch and not lacking <= withdrawn:
             yield f"{truth.key[0]} {index}: {sorted(lacking - withdrawn)} is neither final nor withdrawn"
 
 
@@ -80,4 +81,6 @@ def _final_of(index: int, finals: dict[int, tuple[ResultRecord, bytes]]) -> tupl
 
 
 def _keys(truth: Truth, rows: Rows) -> list[Key]:
+    if truth.job.stated:
+        return [as_row(truth, row) for row in rows]
     return [(as_record(row)["id"],) if truth.job.ids else (row["k"],) for row in rows]

@@ -33,7 +33,7 @@ from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
 from tests.sim.swarm.judging.spanning import i5_rows_that_span_intervals
 from tests.sim.swarm.judging.spreading import i17_voters_are_spread
-from tests.sim.swarm.judging.sums import i1_buckets_add_up
+from tests.sim.swarm.judging.sums import i1_buckets_add_up, i1_violations_are_counted
 from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_deliver_each_post_once
 from tests.sim.swarm.recovering import d4_old_voters_yield
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
@@ -334,6 +334,7 @@ ALL: dict[str, Invariant] = {
     "I1 published counts": i1_published_counts,
     "I1 nobody late": i1_no_record_is_late_without_reason,
     "I1 sums": i1_buckets_add_up,
+    "I1 violations": i1_violations_are_counted,
     "I1 rows and counts": i1_rows_and_counts_agree,
     "I2 one record": i2_one_record_per_interval,
     "I3 consecutive": i3_consecutive,

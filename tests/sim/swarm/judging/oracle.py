@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from elfmesh.control.jobs.records import BUCKETS
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.judging.history import Contribution, Incarnation
 from tests.sim.swarm.workload import GOOD, Written
 
 Rows = list[dict[str, Any]]
+_FIELDS = {"id": "id", "k": "key", "v": "value"}
 
 
 @dataclass
@@ -52,11 +54,12 @@ class HostTruth:
         return None
 
     def counts(self, index: int, rev: int = 1) -> tuple[int, ...]:
-        """What that frame says of the interval."""
+        """What that frame says of the records of the interval."""
         frame = self.of(index, rev)
         if frame is None:
             return ()
-        return frame.revised[index][1] if index in frame.revised else frame.counts.get(index, ())
+        found = frame.revised[index][1] if index in frame.revised else frame.counts.get(index, ())
+        return found[: len(BUCKETS)]
 
     def evaluated(self, index: int, rev: int = 1) -> int:
         """The version that has evaluated it."""
@@ -156,6 +159,8 @@ def rows(job: Job, lines: Iterable[Written]) -> Rows:
         if len(group) < job.enough:
             continue
         values = [line.value for line in group]
+        if job.summed is not None and sum(values) < job.summed:
+            continue
         found.append(
             {
                 "k": key,
@@ -167,6 +172,21 @@ def rows(job: Job, lines: Iterable[Written]) -> Rows:
             }
         )
     return found
+
+
+def violations(job: Job, lines: Iterable[Written]) -> tuple[int, int]:
+    """Return how many values are beyond the bounds that a job assumes, and how many contradict others."""
+    beyond = contradicting = 0
+    found = [*lines]
+    for each in job.assume.split(", ") if job.assume else ():
+        column, sign, other = each.split()
+        values = [getattr(line, _FIELDS[column]) for line in found]
+        if sign == "->":
+            pairs = {*zip(values, (getattr(line, _FIELDS[other]) for line in found), strict=True)}
+            contradicting += len(pairs) - len({*values})
+        else:
+            beyond += sum(value < int(other) if sign == ">=" else value > int(other) for value in values)
+    return beyond, contradicting
 
 
 def _multiset(lines: Iterable[Written]) -> dict[int, int]:
@@ -187,7 +207,7 @@ class Truth:
 
     def by(self, version: int) -> Job:
         """The job as a version evaluates it."""
-        found = re.findall(r"v >= (-?\d+)", self.texts.get(version, ""))
+        found = re.findall(r"(?:WHERE|AND) v >= (-?\d+)", self.texts.get(version, ""))
         return replace(self.job, least=max(map(int, found))) if found else self.job
 
     def expected(

@@ -1,7 +1,8 @@
 """What the records of a job with SEALED must be: the partitions that end in each, and how complete they are.
 
 Owns a walk over the published records in order, in a few lines that share nothing with the product. A
-partition is a key; its punctuations are the records with a large value.
+partition is a key; its punctuations are the records with a large value. Or the traffic has partitions, whose
+punctuations state the records of their hosts, and each partition is one row.
 
 With several trees, a missing member that had sealed an interval may be inside for some keys (D-6). From then
 on the state of the keys of its records is not known: they are in doubt, and the walk judges the others. The
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from elfmesh.control.jobs.records import CONTRIBUTED, FIRST, LATE, ResultRecord
 from tests.sim.swarm.judging.history import Incarnation
@@ -22,6 +24,9 @@ from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.scenario import RECOVERY
 from tests.sim.swarm.workload import Written
 
+Row = tuple[Any, ...]
+"""The number of a record; or a partition, and the number and the sum of the numbers of its records."""
+
 
 @dataclass
 class _Partition:
@@ -29,8 +34,13 @@ class _Partition:
 
     share: float
     ids: list[int] = field(default_factory=list)
-    sealed_by: set[str] = field(default_factory=set)
+    sealed_by: dict[str, int] = field(default_factory=dict)
     last_us: int = 0
+
+    def stated(self) -> float:
+        """Return the share of the records that its producers have stated, or of those that it has."""
+        both = len(self.ids), sum(self.sealed_by.values())
+        return min(both) / max(both) if any(both) else 1.0
 
 
 @dataclass
@@ -41,6 +51,13 @@ class _Walk:
     open: dict[str, _Partition] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     doubted: set[str] = field(default_factory=set)
+
+    def key(self, line: Written) -> str:
+        return line.part if self.truth.job.stated else line.key
+
+    def _ends(self, line: Written) -> bool:
+        job = self.truth.job
+        return line.total is not None if job.stated else line.value >= job.sealed_from
 
     def doubt(self, keys: set[str]) -> None:
         """Judge these keys no more: it is not known which of their records are inside."""
@@ -61,39 +78,45 @@ class _Walk:
             one.share = min(one.share, share)
         for host, mine in lines.items():
             for line in mine:
-                if line.key in self.doubted:
+                key, ends = self.key(line), self._ends(line)
+                if key in self.doubted:
                     continue
-                ends = line.value >= self.truth.job.sealed_from
-                if self.ended.get(line.key, start_us) > start_us:
+                if self.ended.get(key, start_us) > start_us:
                     late += not ends
                     continue
-                one = self.open.setdefault(line.key, _Partition(share))
+                one = self.open.setdefault(key, _Partition(share))
                 one.last_us = max(one.last_us, line.ts_us)
                 if ends:
-                    one.sealed_by.add(host)
+                    one.sealed_by[host] = line.total or 0
                 else:
                     one.ids.append(line.id)
         return late
 
-    def close(self, end_us: int, expected: Collection[str]) -> tuple[list[int], float]:
-        """Return the records of the partitions that end, and the least completeness of these.
+    def close(self, end_us: int, expected: Collection[str]) -> tuple[list[Row], float]:
+        """Return the rows of the partitions that end, and the least completeness of these.
 
         Args:
             end_us: end of the interval.
             expected: names of the members; of ALL, only their seals count.
         """
-        job, ids, share = self.truth.job, list[int](), 1.0
+        job, rows, share = self.truth.job, list[Row](), 1.0
         for key, one in sorted(self.open.items()):
-            sealed_by = one.sealed_by & set(expected) if job.sealed == "ALL" else one.sealed_by
+            sealed_by = {*one.sealed_by} & set(expected) if job.sealed == "ALL" else {*one.sealed_by}
             needed = len(expected) if job.sealed == "ALL" else int(job.sealed)
             is_sealed = len(sealed_by) >= needed
             if not is_sealed and end_us - one.last_us < job.after_us:
                 continue
-            share = min(share, one.share, 1.0 if is_sealed else len(sealed_by) / needed)
-            ids += one.ids
+            share = min(share, one.share, len(sealed_by) / needed)
+            if job.early_ms is not None:
+                share = min(share, needed / max(needed, len(sealed_by)))
+            if job.stated:
+                share = min(share, one.stated())
+                rows += [(key, len(one.ids), sum(one.ids))] if one.ids else []
+            else:
+                rows += [(number,) for number in one.ids]
             self.ended[key] = end_us + job.after_us
             del self.open[key]
-        return sorted(ids), share
+        return sorted(rows), share
 
 
 def i5_partitions_are_the_oracles(out: Outcome) -> Iterator[str]:
@@ -110,7 +133,11 @@ def _walked(
     out: Outcome, truth: Truth, key: Incarnation, records: list[tuple[ResultRecord, bytes]]
 ) -> Iterator[str]:
     walk, before = _Walk(truth), FIRST
-    keys = {line.id: line.key for host in truth.hosts.values() for line in host.lines}
+    keys = {line.id: walk.key(line) for host in truth.hosts.values() for line in host.lines}
+
+    def of(row: Row) -> str | None:
+        return str(row[0]) if truth.job.stated else keys.get(row[0])
+
     for record, rows in records:
         roster = out.roster(key, record)
         if roster is None or record.version != records[0][0].version:
@@ -131,24 +158,28 @@ def _walked(
                 for at, bucket in enumerate((CONTRIBUTED, LATE)):
                     total[at] += (*truth.hosts[name].counts(record.index, rev), *[0] * 9)[bucket]
         torn = _torn(out, truth, key, record)
-        walk.doubt({line.key for line in torn})
+        walk.doubt({walk.key(line) for line in torn})
         late = walk.read(record.start_us, share, lines)
         if record.state == "SKIPPED":
             continue
-        ids, least = walk.close(record.end_us, roster)
-        given = (row["id"] for row in table(rows))
-        where, found = f"{key[0]} {record.index}", sorted(i for i in given if keys.get(i) not in walk.doubted)
-        if found != ids:
-            yield f"{where}: found {found}, expected {ids} of the partitions that end"
+        expected_rows, least = walk.close(record.end_us, roster)
+        given = sorted(as_row(truth, row) for row in table(rows))
+        where, found = f"{key[0]} {record.index}", [row for row in given if of(row) not in walk.doubted]
+        if found != expected_rows:
+            yield f"{where}: found {found}, expected {expected_rows} of the partitions that end"
             return
         completeness, expected = record.completeness, min(share, least)
         if completeness > expected or (completeness < expected and not walk.doubted):
             yield f"{where}: completeness {completeness}, expected {expected}"
-        in_doubt = sum(line.key in walk.doubted for line in chain(torn, *lines.values()))
+        in_doubt = sum(walk.key(line) in walk.doubted for line in chain(torn, *lines.values()))
         counted, most = record.counts["contributed"], total[0] - late + len(torn)
         if not most - len(torn) - in_doubt <= counted <= most:
             doubt = f", {in_doubt} in doubt" if in_doubt else ""
             yield f"{where}: {counted} contributed, expected {total[0]} without {late} late ones{doubt}"
+
+
+def as_row(truth: Truth, row: dict[str, Any]) -> Row:
+    return (row["part"], row["n"], int(row["s"])) if truth.job.stated else (row["id"],)
 
 
 def _torn(out: Outcome, truth: Truth, key: Incarnation, record: ResultRecord) -> list[Written]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, ResultRecord
+from tests.sim.swarm.judging.oracle import violations
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.workload import GOOD
 
@@ -46,6 +47,31 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
                 f"{key[0]}: {found.total()} in all buckets, {least} to {most} were written: {dict(found)};"
                 f" in no row, by agent: {absent}"
             )
+
+
+def i1_violations_are_counted(out: Outcome) -> Iterator[str]:
+    """A record counts each value of its members that contradicts what its job assumes.
+
+    Late records of a member are compared with each other alone.
+    """
+    for truth, each in out.records():
+        record, roster = each.record, out.roster(truth.key, each.record)
+        if roster is None or truth.job.partitions > 1:
+            continue
+        least, most, revs = 0, 0, out.revs(truth.key, record)
+        inside = set(roster) - set(record.missing) if record.state != "SKIPPED" else set[str]()
+        if inside & set(out.history.tampered):
+            continue
+        for name in inside & set(truth.hosts):
+            rev = revs.get(name, 1)
+            lines = truth.hosts[name].contributed(truth.job, record.index, rev)
+            beyond, contradicting = violations(truth.job, lines)
+            least, most = least + beyond + contradicting * (rev == 1), most + beyond + contradicting
+        found = record.counts.get(ASSUMPTION_BROKEN, 0)
+        if not least <= found <= most:
+            yield f"{truth.key[0]} {record.index}: {found} violations, {least} to {most} were written"
+        if found and record.is_clean:
+            yield f"{truth.key[0]} {record.index}: a clean record of {found} violations"
 
 
 def _absent(published: list[tuple[ResultRecord, bytes]], lines: dict[str, list[int]]) -> dict[str, int]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+from msgspec.structs import replace as changed
 
 from elfmesh.control.jobs.records import BUCKETS
 from elfmesh.ql.values.plain_ipc import table_to_ipc
+from tests.sim.swarm.drawing import wide
 from tests.sim.swarm.judging.invariants import ALL
+from tests.sim.swarm.judging.oracle import violations
 from tests.sim.swarm.scenario import sealed
 from tests.sim.test_swarm_invariants import JOB, KEY, clean, swap, swap_final
 
@@ -71,3 +74,38 @@ def test_records_of_ended_partitions_are_late_and_so_may_be_records_of_earlier_i
     assert not counts_hold(contributed=1), "a record is in no bucket"
     assert not counts_hold(contributed=3), "no contribution holds the third record"
     assert not counts_hold(contributed=3, late_dropped=1)
+
+
+def stated(rows: list[tuple[str, int, int]], totals: tuple[int, int], **fields: object) -> bool:
+    """Whether a run holds in which both hosts have a record of p in the first interval, and seal it then."""
+    out = clean()
+    for host, total in zip(out.truths[KEY].hosts.values(), totals, strict=True):
+        host.lines[:] = [replace(host.lines[0], part="p"), replace(host.lines[1], part="p", total=total)]
+    job = replace(wide.stated(JOB, "2", 100), partitions=1)
+    out.truths[KEY] = replace(out.truths[KEY], job=job)
+    for index in (5, 6):
+        swap_final(out, index, start_us=index * 1_000_000, end_us=(index + 1) * 1_000_000, **fields)
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    table = pa.table(dict(zip(("part", "n", "s"), columns, strict=True)))
+    out.final[KEY] = {
+        5: (changed(out.final[KEY][5][0], completeness=1.0), b""),
+        6: (out.final[KEY][6][0], table_to_ipc(table)),
+    }
+    return not [*ALL["I5 partitions"](out)]
+
+
+def test_a_partition_with_stated_records_is_one_row_and_as_complete_as_its_producers_say() -> None:
+    assert stated([("p", 2, 302)], (1, 1))
+    assert not stated([("p", 1, 101)], (1, 1)), "a record is missing"
+    assert not stated([("p", 2, 302)], (1, 3)), "two of four records"
+    assert stated([("p", 2, 302)], (1, 3), completeness=0.5)
+
+
+def test_violations_are_values_beyond_bounds_and_further_values_of_dependencies() -> None:
+    line = clean().truths[KEY].hosts["h1"].lines[0]
+    lines = [replace(line, id=number, key=key, value=value) for number, key, value in (
+        (1, "a", -5), (2, "a", 3), (3, "b", 3), (4, "b", 9), (4, "b", 3),
+    )]  # fmt: skip
+    for assume, found in (("", (0, 0)), ("v >= 0", (1, 0)), ("v <= 3, v >= -4", (2, 0)), ("k -> v", (0, 2)),
+                          ("id -> k", (0, 0)), ("id -> v, v >= 4", (4, 1))):  # fmt: skip
+        assert violations(replace(JOB, assume=assume), lines) == found, assume
