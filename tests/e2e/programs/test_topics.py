@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ WAIT = "ON STRAGGLER WAIT HORIZON '10 min'"
 SEALED = f"SEALED (campaign WHEN event = 'end' PRODUCERS 2 BY producer AFTER '1 h') EVERY '200 ms' {WAIT}"
 TOPIC = f"CREATE TOPIC test.words DELIVERY SEQUENCED EVERY '200 ms' {WAIT}"
 POSTS = 40
+KILLS = (
+    pytest.param(1, marks=pytest.mark.exhaustive),
+    pytest.param(20, marks=(pytest.mark.exhaustive, pytest.mark.nightly)),
+)
+"""Of publishers, vertices, agents and masters, each."""
+
 SEALS = 3
 
 Line = tuple[str, int, Any, dict[str, Any], bool]
@@ -83,6 +90,47 @@ def test_every_vertex_receives_the_same_sequence(tmp_path: Path, text: str, *, k
         logs = [str(agent.directory / "data" / "spool" / "words" / "spool.log") for agent in fleet]
         replayed = [row for table in elfmesh.run(TOPIC, logs) for row in table.to_pylist()]
         assert [(row["producer"], row["position"]) for row in replayed] == [line[:2] for line in first]
+
+
+@pytest.mark.parametrize("text", [TOPIC, ORDERED])
+@pytest.mark.parametrize("kills", KILLS)
+def test_the_sequence_outlives_kills_of_programs_agents_and_masters(
+    tmp_path: Path, text: str, kills: int
+) -> None:
+    rng, rounds = random.Random(text), kills * ["publisher", "vertex", "agent", "master"]
+    rng.shuffle(rounds)
+    with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
+        start(fleet, tmp_path, 3)
+        fleet[0].apply(text)
+        vertices = [started.start("Vertex", agent) for agent in fleet]
+        for number, victim in enumerate(rounds):
+            publishers = [started.start("Publisher", agent, POSTS + 5 * number) for agent in fleet]
+            at = rng.randrange(3)
+            if victim == "publisher":
+                publishers[at].kill()
+            elif victim == "vertex":
+                vertices[at].kill()
+                vertices[at].wait()
+                vertices[at] = started.start("Vertex", fleet[at])
+            else:
+                asked = fleet[(at + 1) % 3]
+                (master,) = (each["master"] for each in asked.get("/v1/jobs")["jobs"])
+                agents = [each for each in fleet if (each.name == master) == (victim == "master")]
+                killed = rng.choice(agents)
+                other = next(each for each in fleet if each is not killed)
+                killed.kill()
+                killed.start([other.overlay])
+                killed.wait_ready()
+            for each in publishers:
+                each.wait(60)
+        last = [started.start("Publisher", agent, POSTS + 5 * len(rounds)) for agent in fleet]
+        assert [each.wait(60) for each in last] == [0, 0, 0]
+        wanted = 3 * (POSTS + 5 * len(rounds) + SEALS)
+        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        first, *others = ([line[:2] for line in received(started, agent)] for agent in fleet)
+        assert all(each == first for each in others)
+        for producer in {name for name, _ in first}:
+            assert [position for name, position in first if name == producer] == list(range(wanted // 3))
 
 
 def test_a_sealed_topic_delivers_whole_partitions_in_order(tmp_path: Path) -> None:
