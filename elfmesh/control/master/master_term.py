@@ -8,8 +8,7 @@ Invariants: every message carries the epoch; a roster change takes effect above 
 majority of the acceptors stores a record before the master publishes it, and the members release it only
 after that.
 
-Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
-coordinator.
+Paper: ELF 2.3 and 3: the rendezvous node is the job's master: job builder, tracker, feedback, coordinator.
 """
 
 from __future__ import annotations
