@@ -74,6 +74,9 @@ from tests.control.register.test_lost_votes import (
 from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
+from tests.control.register.test_votes import (
+    test_the_next_value_has_a_single_vote_too_because_a_majority_may_have_voted_so as single_vote,
+)
 from tests.control.replicas import test_prefix_store as prefix_store
 from tests.control.replicas import test_standby_plans as standby_plans
 from tests.control.test_leaving_flows import every_window
@@ -139,7 +142,6 @@ QUICK = (
     "early-withdrawn",
     "assumptions-counted",
     "prefix-once",
-    "votes-are-folded",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 
@@ -208,6 +210,7 @@ NOTICED_BY = {
     "part-requests": closes_at_once,
     "late-groups-are-requested": requested_in_time,
     "part-budget": within_budget,
+    "votes-are-folded": single_vote,
     "no-grant-while-joint": joint_without,
     "texts-that-may-vote": texts_that_vote,
     "site-waits-for-all": waits_for_all,

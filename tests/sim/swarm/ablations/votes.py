@@ -27,6 +27,7 @@ ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
     "end-asks-all": "tests/control/register/test_first_acceptors.py",
     "returned-voters": "tests/control/register/test_lost_votes.py",
+    "votes-are-folded": "tests/control/register/test_votes.py",
     "no-grant-while-joint": "tests/control/register/test_changes.py",
     "texts-that-may-vote": "tests/control/master/grants/test_permission.py",
     "site-waits-for-all": "tests/control/paths/test_site_records.py",
