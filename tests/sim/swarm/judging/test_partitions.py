@@ -94,7 +94,7 @@ def stated(rows: list[tuple[str, int, int]], totals: tuple[int, int], **fields: 
     return not [*ALL["I5 partitions"](out)]
 
 
-def test_a_partition_with_stated_records_is_one_row_and_as_complete_as_its_producers_say() -> None:
+def test_a_partition_with_stated_records_is_one_row_and_as_complete_as_its_producers_state() -> None:
     assert stated([("p", 2, 302)], (1, 1))
     assert not stated([("p", 1, 101)], (1, 1)), "a record is missing"
     assert not stated([("p", 2, 302)], (1, 3)), "two of four records"
