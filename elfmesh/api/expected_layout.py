@@ -72,10 +72,9 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
         ]
         layout = PlannedLayout(found.label, [site(each) for each in found.sites or (home,)], groups)
     cost = None if found is None else crossings(found, home)
-    more: dict[str, Any] = {} if cost is None else {"messages": cost[0], "messages_of_one": cost[1]}
-    return JobLayout(
-        job=qualified, paths=plan.paths, across=plan.across, layout=layout, notes=remarks, **more
-    )  # fmt: skip
+    counts: dict[str, Any] = {} if cost is None else {"messages": cost[0], "messages_of_one": cost[1]}
+    shape: dict[str, Any] = {"paths": plan.paths, "across": plan.across, "layout": layout, "notes": remarks}
+    return JobLayout(job=qualified, **shape, **counts)
 
 
 def _contact(agent: bytes, row: Mapping[str, Any]) -> Contact:

@@ -56,7 +56,7 @@ def install(path: Path, script: str) -> None:
 
 
 def hint_of(shell: str, path: Path) -> str:
-    """Return what is left to do."""
+    """Return the step after which the shell completes `elf`."""
     if shell == "zsh":
         return f"add to ~/.zshrc, before compinit: fpath=({path.parent} $fpath)"
     return "it works in a new shell" + (", with the package bash-completion" if shell == "bash" else "")

@@ -155,7 +155,10 @@ def test_the_next_master_requests_the_prefixes_of_open_intervals_again() -> None
 
 
 async def no_agent_has_room() -> tuple[str, list[str], int]:
-    """What `why` states where no agent holds anything for others, who has a standby, and refused deltas."""
+    """Run a fleet whose agents hold no open windows of others.
+
+    Returns the standbys that `why` prints, the agents with a standby, and the number of refused deltas.
+    """
     fleet = SimFleet(7, 3)
     await fleet.start()
     for agent in fleet.agents:

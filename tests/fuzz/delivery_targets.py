@@ -18,11 +18,11 @@ from elfmesh.control.protocol.messages_order import Post, decode_posts, encode_p
 from elfmesh.errors import ProtocolError
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ql.values.plain_ipc import ipc_to_table
-from tests.cbt.partial.test_partial_wire import put_together, take_apart
+from tests.cbt.partial.test_partial_wire import take_apart
 from tests.fuzz.engine import DEAR, Harness
 from tests.fuzz.examples import examples
 from tests.fuzz.mutate import BYTES, PACKED, changed, mutated, of
-from tests.fuzz.state_targets import copied
+from tests.fuzz.state_targets import resealed
 from tests.fuzz.wire_targets import packed
 from tests.ingest import test_early_partitions as sealed
 from tests.ingest.test_early_rows import BOTH, COUNTED, JOB, sides, states
@@ -61,16 +61,7 @@ def early_states() -> Harness:
             return rng.choice(corpus[whose])
         if draw < 0.55:
             return mutated(rng, rng.choice(corpus[whose]), (*BYTES, *PACKED))
-        header, raws = rng.choice(apart[whose])
-        if draw < 0.8:
-            header = changed(rng, header)
-        else:
-            at = rng.randrange(len(raws))
-            raws = [*raws[:at], mutated(rng, raws[at]), *raws[at + 1 :]]
-        try:
-            return put_together(copied(header), raws)
-        except (StopIteration, TypeError, OverflowError, IndexError, KeyError):
-            return rng.choice(corpus[whose])
+        return resealed(rng, *rng.choice(apart[whose]), in_header=draw < 0.8) or rng.choice(corpus[whose])
 
     def generate(rng: random.Random) -> bytes:
         which = rng.randrange(len(texts))

@@ -69,6 +69,19 @@ def tree(plan: dict[str, Any], rows: int, keys: tuple[str, ...] = ("k",)) -> Com
     return made
 
 
+def resealed(rng: random.Random, header: Any, raws: list[bytes], *, in_header: bool) -> bytes | None:
+    """Return a partial with another header or chunk and a right checksum; None where it has no encoding."""
+    if in_header:
+        header = changed(rng, header)
+    else:
+        at = rng.randrange(len(raws))
+        raws = [*raws[:at], mutated(rng, raws[at]), *raws[at + 1 :]]
+    try:
+        return put_together(copied(header), raws)
+    except (StopIteration, TypeError, OverflowError, IndexError, KeyError):
+        return None
+
+
 def partials() -> Harness:
     """Partials of all aggregates: broken bytes, and sealed ones with other headers and other chunks."""
     plans = (EVERYTHING, {name: SKETCHES[name] for name in SKETCHES if SKETCHES[name][0] in LAWS})
@@ -84,16 +97,7 @@ def partials() -> Harness:
         draw = rng.random()
         if draw < 0.2:
             return noise(rng)
-        header, raws = rng.choice(apart)
-        if draw < 0.6:
-            header = changed(rng, header)
-        else:
-            at = rng.randrange(len(raws))
-            raws = [*raws[:at], mutated(rng, raws[at]), *raws[at + 1 :]]
-        try:
-            return put_together(copied(header), raws)
-        except (StopIteration, TypeError, OverflowError, IndexError, KeyError):
-            return noise(rng)
+        return resealed(rng, *rng.choice(apart), in_header=draw < 0.6) or noise(rng)
 
     def run(data: bytes) -> None:
         tables = decode_partial(data)

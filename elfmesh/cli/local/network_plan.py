@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
+from elfmesh.cli.common import print_json
 from elfmesh.control.planning.deployment import Deployment, Network, deployed, improved, total_cost
 from elfmesh.control.planning.network_text import Weights, read_network
 from elfmesh.control.planning.pruning import Pruned, ReplicaStream, pruned, streams_of
@@ -29,7 +29,7 @@ def show_network(path: str, replicas: int, cost: float | None, output: str) -> N
     limit = float("inf") if cost is None else cost * single
     streams = _pruned(network, found, weights, limit, replicas)
     if output == "json":
-        click.echo(json.dumps(_values(network, found, streams, single), ensure_ascii=False))
+        print_json(_values(network, found, streams, single))
         return
     for line in _lines(network, found, streams, single, cost):
         click.echo(printable(line))

@@ -131,7 +131,7 @@ class PartRequests:
         return () if layout is None else layout.sites[1:]
 
     def _look(self) -> None:
-        """Request what is late, and look again when something else will be."""
+        """Request the parts of late groups. The alarm wakes this method when the next group becomes late."""
         closer, now = self._term.closer, self._context.now
         if not self._term.leads() or closer.paused or closer.founding or not self._sites():
             return

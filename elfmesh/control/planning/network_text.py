@@ -83,8 +83,8 @@ def read_network(text: str, source: str) -> tuple[Network, Weights]:
         _known((flow.source, flow.destination), stages, "stage", f"{source}: flows")
         if stages.index(flow.source) >= stages.index(flow.destination):
             hint = "List the stages from the sources down."
-            text = f"{flow.destination} stands before {flow.source}, which sends to it"
-            raise DataError(text, where=f"{source}: stages", hint=hint)
+            problem = f"{flow.destination} stands before {flow.source}, which sends to it"
+            raise DataError(problem, where=f"{source}: stages", hint=hint)
     network = Network(
         tuple(Server(each.name, each.capacity, each.domain) for each in found.servers),
         tuple(PlacedStage(each.name, each.load, each.at) for each in found.stages),

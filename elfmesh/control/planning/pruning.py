@@ -39,7 +39,13 @@ class ReplicaStream:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What is left and what was discarded, group by group; `reached`: the cost is within the limit."""
+    """The streams that are kept, and those that were discarded.
+
+    Attributes:
+        kept: in their order.
+        discarded: a tuple for each step: a stream, and the streams that are useless without it.
+        reached: whether the kept streams cost at most the limit.
+    """
 
     kept: tuple[ReplicaStream, ...]
     discarded: tuple[tuple[ReplicaStream, ...], ...]

@@ -36,7 +36,8 @@ ELSEWHERE = {
     "roster-waits-for-votes": "tests/control/closing/test_commit.py",
 }
 """Stories that are too rare for seeds: the nearest agents change after the end of a job. A register that has
-left out a voter stops only if another voter loses its votes as well. The master refuses to vote on an
+left out a voter stops only if another voter loses its votes as well. A new value seldom follows a vote that
+its acceptors have not seen. The master refuses to vote on an
 incomplete record, a new value under a joint one needs both groups, and few records are revised under a grant,
 so that the other safeguards of votes hold by each other in the swarm."""
 
