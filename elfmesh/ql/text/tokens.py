@@ -45,17 +45,18 @@ OPEN_MAX = 2_000
 """Maximum number of parentheses that are open at one place, those in strings included. The tokens of a deeper
 text cost more than its refusal is worth."""
 
-_STEPS = {ord("("): 1, ord(")"): -1}
+_STEPS = {"(": 1, ")": -1}
 
 
 def refuse_deep(source: SourceText) -> None:
     """Raise QueryError if more parentheses are open at one place than any query has."""
     if source.text.count("(") <= OPEN_MAX:
         return
-    opened = accumulate(_STEPS.get(each, 0) for each in source.text.encode())
-    if any(number > OPEN_MAX for number in opened):
+    opened = accumulate(_STEPS.get(each, 0) for each in source.text)
+    place = next((at for at, number in enumerate(opened) if number > OPEN_MAX), None)
+    if place is not None:
         raise source.error(
-            f"more than {OPEN_MAX} parentheses are open at one place", 0, "Reduce the nesting."
+            f"more than {OPEN_MAX} parentheses are open at one place", place, "Reduce the nesting."
         )
 
 
