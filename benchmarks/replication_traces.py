@@ -161,9 +161,9 @@ def failures(*, small: bool) -> list[Figure]:
     ]
     for window_s in WINDOWS_S[small]:
         without = 0
-        for name, clause in CLAUSES.items():
+        for name in ("none", "STANDBY ALL") if small else CLAUSES:
             title = f"windows of {window_s} s, {name}"
-            missing = vloop.run(_replayed(stretch, clause, window_s))
+            missing = vloop.run(_replayed(stretch, CLAUSES[name], window_s))
             without = without or missing
             ratio = missing / without if without else 0.0
             why = "" if missing else "0: nothing is missing"

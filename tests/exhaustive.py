@@ -23,10 +23,16 @@ def nightly(test: Any) -> Any:
     return pytest.mark.exhaustive(pytest.mark.nightly(test))
 
 
-def few(values: Iterable[Any], count: int) -> list[Any]:
-    """Values of a parametrized test: the first `count` in every run, the others by `make test-all`."""
+def few(values: Iterable[Any], count: int, longer: int | None = None) -> list[Any]:
+    """Values of a parametrized test: the first `count` in every run, the others by `make test-all`.
+
+    If `longer` is given, `make test-all` runs so many of the others, and `make test-nightly` the rest.
+    """
     rest = iter(values)
-    return [*islice(rest, count), *(pytest.param(value, marks=pytest.mark.exhaustive) for value in rest)]
+    every = list(islice(rest, count))
+    exhaustive = [pytest.param(value, marks=pytest.mark.exhaustive) for value in islice(rest, longer)]
+    both = pytest.mark.exhaustive, pytest.mark.nightly
+    return [*every, *exhaustive, *(pytest.param(value, marks=both) for value in rest)]
 
 
 def fewer_examples(items: Iterable[pytest.Item]) -> None:

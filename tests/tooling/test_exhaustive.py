@@ -21,3 +21,10 @@ def test_the_first_values_run_always_and_the_others_are_marked() -> None:
     first, second, third = few("abc", 2)
     assert (first, second, third.values) == ("a", "b", ("c",))
     assert [mark.name for mark in third.marks] == ["exhaustive"]
+
+
+def test_the_last_values_are_left_to_the_night() -> None:
+    first, second, third = few("abc", 1, 1)
+    assert (first, second.values, third.values) == ("a", ("b",), ("c",))
+    assert [mark.name for mark in second.marks] == ["exhaustive"]
+    assert [mark.name for mark in third.marks] == ["exhaustive", "nightly"]
