@@ -5,6 +5,7 @@ Owns the names, defaults and checks of these settings. Opens no files or sockets
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ SPOOL_BYTES_MIN = 64_000_000
 """Minimum size of a spool; a smaller one could not hold the body of an HTTP request."""
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
-_LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
+_LISTEN = re.compile(r"(?:udp|tcp|http|otlp|unix|unix-stream|program)://")
 _OPTIONS = ("format", "read_from", "idle", "ts", "timezone", "multiline", "multiline_timeout", "spool")
 _FREE = ("format", "multiline")
 """Options whose values may contain a comma, a name and an equals sign."""
@@ -34,7 +35,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         path: file name or glob pattern; a stream has one of this, `listen`, `journal` and `kafka`.
-        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, unix:///PATH or unix-stream:///PATH;
+        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, otlp://HOST:PORT, unix:///PATH or
+            unix-stream:///PATH;
             program://NAMESPACE/NAME for the inserts of programs of that name.
         journal: matches for the systemd journal, as for journalctl; an empty list is the whole journal.
         kafka: a topic: {servers, topic, partitions, options}.
@@ -141,7 +143,9 @@ def _check_source(stream: StreamConfig, where: str) -> None:
         what = "has no source" if not any(given) else "comes from several places"
         raise ConfigError(what, where=where, hint="Specify one of path, listen, journal and kafka.")
     if stream.listen:
-        parse_listen(stream.listen, where=f"{where}.listen")
+        address = parse_listen(stream.listen, where=f"{where}.listen")
+        if address.scheme == "otlp":
+            _check_otlp(stream, where)
     if kafka := stream.kafka:
         check_kafka(kafka.servers, kafka.topic, kafka.options, f"{where}.kafka")
     for match in stream.journal or ():
@@ -154,6 +158,18 @@ def _check_source(stream: StreamConfig, where: str) -> None:
     check_size(stream.spool, f"{where}.spool")
     if stream.spool_bytes < SPOOL_BYTES_MIN:
         raise ConfigError(f"is less than {SPOOL_BYTES_MIN // 10**6} MB", where=f"{where}.spool")
+
+
+def _check_otlp(stream: StreamConfig, where: str) -> None:
+    if importlib.util.find_spec("opentelemetry") is None:
+        raise ConfigError(
+            "needs the extra 'otel', which is not installed",
+            where=f"{where}.listen",
+            hint="Run: pip install 'elfmesh[otel]'",
+        )
+    if stream.format not in ("auto", "json"):
+        hint = "Leave the format out: the lines of this input are JSON."
+        raise ConfigError("is not a format of otlp", where=f"{where}.format", hint=hint)
 
 
 def check_duration(value: str, where: str) -> None:

@@ -34,6 +34,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
             *("cef", "leef", "kv", "w3c", "journal"),
         )
     },
+    "otlp": ("otlp_targets", "otlp", ()),
     "http": ("http_targets", "http", ()),
 }
 NAMES = tuple(_WHERE)

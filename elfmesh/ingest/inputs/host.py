@@ -50,7 +50,10 @@ def _is_input(config: StreamConfig) -> bool:
 def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
     if not _is_input(config):
         return config
-    return msgspec.structs.replace(config, path=str(directory / name / FILE_NAME))
+    path = str(directory / name / FILE_NAME)
+    if config.listen.startswith("otlp:"):
+        return msgspec.structs.replace(config, path=path, format="json")
+    return msgspec.structs.replace(config, path=path)
 
 
 class Inputs:
@@ -184,10 +187,11 @@ class Inputs:
         address, sock = self._sockets[name]
         if address.scheme in ("udp", "unix"):
             return Datagrams(sock, writer)
-        if address.scheme == "http":
-            from elfmesh.ingest.inputs.http import Posts
+        if address.scheme in ("http", "otlp"):
+            from elfmesh.ingest.inputs.http import PlainLines, Posts
+            from elfmesh.ingest.inputs.otlp import Otlp
 
-            posts = Posts(writer)
+            posts = Posts(writer, Otlp() if address.scheme == "otlp" else PlainLines())
             await posts.start(sock)
             return posts
         connections = Connections(writer)

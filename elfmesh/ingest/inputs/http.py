@@ -6,6 +6,9 @@ A body (plain or gzip) is stored completely or not at all, so the sender may rep
 than 200. 413: the decompressed body, or a line of it, exceeds the limit; 400: broken gzip; 415: another
 encoding; 429: too many concurrent requests; 503: the spool has no room. If a connection breaks without an
 answer and the sender repeats the body, it may count twice.
+
+A `Reading` states which lines a body has, and how the sender's protocol expects its answers. Lines are those
+of the body here, and log records in `otlp`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 
@@ -33,20 +38,68 @@ RETRY_S = 5
 READ_BYTES = 64 << 10
 
 
-class _Refused(RemoteError):
+class BodyRefused(RemoteError):
+    """The body is not stored; the answer has this status and reason."""
+
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status, self.why = status, why
 
 
+@dataclass(frozen=True, slots=True)
+class BodyLines:
+    """Lines of a body, without newlines; `rejected` records of it are dropped, for the reason `why`."""
+
+    lines: list[bytes]
+    rejected: int = 0
+    why: str = ""
+
+
+class Reading(Protocol):
+    """Protocol of the senders of an HTTP input.
+
+    Attributes:
+        route: paths that are served, as aiohttp writes them.
+    """
+
+    route: str
+
+    async def lines(self, body: bytes, content_type: str) -> BodyLines:
+        """Return the lines of a decompressed body. Raises BodyRefused."""
+
+    def accepted(self, body: BodyLines, content_type: str) -> web.Response:
+        """Return the answer to a body whose lines are durable."""
+
+    def refused(self, refusal: BodyRefused, content_type: str, headers: Mapping[str, str]) -> web.Response:
+        """Return the answer to a body that is not stored."""
+
+
+class PlainLines:
+    """The body is lines; the answers are JSON."""
+
+    route = "/{any:.*}"
+
+    async def lines(self, body: bytes, content_type: str) -> BodyLines:
+        return BodyLines([line for line in body.split(b"\n") if line.strip()])
+
+    def accepted(self, body: BodyLines, content_type: str) -> web.Response:
+        return web.json_response({"lines": len(body.lines)})
+
+    def refused(self, refusal: BodyRefused, content_type: str, headers: Mapping[str, str]) -> web.Response:
+        return web.json_response({"error": refusal.why}, status=refusal.status, headers=headers)
+
+
 class Posts:
     """Handler of POST requests."""
 
-    def __init__(self, writer: SpoolWriter, *, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(
+        self, writer: SpoolWriter, reading: Reading | None = None, *, body_bytes_max: int = BODY_BYTES_MAX
+    ) -> None:
         self._writer, self._max = writer, body_bytes_max
+        self._reading = reading or PlainLines()
         self._requests = 0
         app = web.Application()
-        app.router.add_post("/{any:.*}", self._post)
+        app.router.add_post(self._reading.route, self._post)
         # Bodies are decompressed here, under a limit.
         self._runner = web.AppRunner(
             app, access_log=None, auto_decompress=False, shutdown_timeout=0.2, handler_cancellation=False
@@ -65,43 +118,43 @@ class Posts:
         counters = self._writer.counters
         try:
             if self._requests >= REQUESTS_MAX:
-                raise _Refused(429, "too many requests at once")
+                raise BodyRefused(429, "too many requests at once")
             self._requests += 1
             counters.connections += 1
             try:
                 async with asyncio.timeout(BODY_S):
-                    body = await self._body(request)
-                lines = await self._keep(body)
+                    data = await self._body(request)
+                body = await self._reading.lines(data, request.content_type)
+                await self._keep(body)
             except TimeoutError:
-                raise _Refused(408, f"the body did not come within {BODY_S:g} s") from None
+                raise BodyRefused(408, f"the body did not come within {BODY_S:g} s") from None
             finally:
                 self._requests -= 1
                 counters.connections -= 1
-        except _Refused as refusal:
+        except BodyRefused as refusal:
             counters.refused += 1
             headers = {"Retry-After": str(RETRY_S)} if refusal.status in (429, 503) else {}
-            return web.json_response({"error": refusal.why}, status=refusal.status, headers=headers)
-        return web.json_response({"lines": lines})
+            return self._reading.refused(refusal, request.content_type, headers)
+        return self._reading.accepted(body, request.content_type)
 
-    async def _keep(self, body: bytes) -> int:
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        if not lines:
-            return 0
-        if max(map(len, lines)) > LINE_BYTES_MAX:
+    async def _keep(self, body: BodyLines) -> None:
+        self._writer.counters.overlong += body.rejected
+        if not body.lines:
+            return
+        if max(map(len, body.lines)) > LINE_BYTES_MAX:
             self._writer.counters.overlong += 1
-            raise _Refused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
+            raise BodyRefused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
         if self._writer.waiting:
-            raise _Refused(503, self._writer.counters.problem)
+            raise BodyRefused(503, self._writer.counters.problem)
         # The answer waits even if the request is cancelled, because queued lines will be written.
-        await self._writer.put(b"\n".join(lines) + b"\n", len(lines))
-        return len(lines)
+        await self._writer.put(b"\n".join(body.lines) + b"\n", len(body.lines))
 
     async def _body(self, request: web.Request) -> bytes:
         encoding = request.headers.get("Content-Encoding", "identity").lower()
         if encoding not in ("identity", "gzip"):
-            raise _Refused(415, f"the encoding {encoding!r} is not supported; use gzip or none")
+            raise BodyRefused(415, f"the encoding {encoding!r} is not supported; use gzip or none")
         if (request.content_length or 0) > self._max:
-            raise _Refused(413, f"the body is over {self._max} bytes")
+            raise BodyRefused(413, f"the body is over {self._max} bytes")
         gzip = _Gunzip(self._max) if encoding == "gzip" else None
         parts: list[bytes] = []
         size = 0
@@ -109,10 +162,10 @@ class Posts:
             for part in gzip.push(chunk) if gzip else (chunk,):
                 size += len(part)
                 if size > self._max:
-                    raise _Refused(413, f"the body is over {self._max} bytes")
+                    raise BodyRefused(413, f"the body is over {self._max} bytes")
                 parts.append(part)
         if gzip is not None and gzip.begun:
-            raise _Refused(400, "the gzip body is cut off")
+            raise BodyRefused(400, "the gzip body is cut off")
         return b"".join(parts)
 
 
@@ -130,7 +183,7 @@ class _Gunzip:
             try:
                 part = self._member.decompress(chunk, self._step)
             except zlib.error:
-                raise _Refused(400, "the gzip body is damaged") from None
+                raise BodyRefused(400, "the gzip body is damaged") from None
             chunk = self._member.unconsumed_tail
             if self._member.eof:
                 chunk = self._member.unused_data
