@@ -38,6 +38,7 @@ from elfmesh.api.web.parameters import parameters
 from elfmesh.api.web.programs import ProgramHost, attach, insert, position, post
 from elfmesh.api.web.request_limits import RequestLimits
 from elfmesh.api.web.responses import json_body, json_response
+from elfmesh.api.web.result_file import ResultFiles
 from elfmesh.api.web.results import arrow, follow, results, schema
 from elfmesh.api.web.rollout import promote, rollout, undo
 from elfmesh.api.web.story import story
@@ -73,6 +74,7 @@ LOADED: web.AppKey[Callable[[], Awaitable[object]]] = web.AppKey("loaded")
 METRICS: web.AppKey[Callable[[], Callable[[], bytes]]] = web.AppKey("metrics")
 CHECKS = web.AppKey("checks", asyncio.Semaphore)
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+FILES: web.AppKey[ResultFiles] = web.AppKey("files", ResultFiles)
 PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
 
 
@@ -101,6 +103,8 @@ def make_app(
     app.on_response_prepare.append(as_it_is_called)
     app[BACKEND], app[LOADED] = backend, loaded
     app[CHECKS] = asyncio.Semaphore(1)  # so that principals that may only read use at most one processor
+    app[FILES] = ResultFiles()
+    app.on_cleanup.append(_close_files)
     if audit is not None:
         app[AUDIT] = audit
     app[RULES] = routes()
@@ -247,6 +251,18 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
     return await arrow(request, _asker(request), _numbered(request), question, view=view, only=only, own=own)
 
 
+def _file(kind: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        bounds = parameters(VERBS[f"{kind}_file"].request, request.query)
+        return await request.app[FILES].answer(request, _asker(request), _job(request), kind, bounds)
+
+    return handle
+
+
+async def _close_files(app: web.Application) -> None:
+    app[FILES].close()
+
+
 def _passes_on(verb: Verb) -> Handler:
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -263,6 +279,8 @@ OWN: dict[str, Handler] = {
     "results": _results,
     "schema": _schema,
     "arrow": _arrow,
+    "parquet_file": _file("parquet"),
+    "arrow_file": _file("arrow"),
     "story": _story,
     "measure": _measure,
     "rollout": _over(rollout),

@@ -7,7 +7,8 @@ therefore converted from one record. Records without rows are read, never the ro
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from elfmesh.units import parse_duration_us
 
@@ -40,8 +41,12 @@ def interval_from(client: ResultSource, job: str, time: datetime.datetime) -> in
     """Return the number of the first interval that starts at `time` or later; None if there is no record."""
     latest = client.offsets(job)["latest"]
     for record in client.results(job, start=latest, limit=1, rows=False):
-        interval = record["interval"]
-        start = datetime.datetime.fromisoformat(interval["start"])
-        slide = datetime.timedelta(microseconds=parse_duration_us(client.describe(job)["window"]["slide"]))
-        return int(interval["index"]) - (start - time) // slide
+        return index_from(record["interval"], client.describe(job)["window"]["slide"], time)
     return None
+
+
+def index_from(interval: Mapping[str, Any], slide: str, time: datetime.datetime) -> int:
+    """Return the number of the first interval that starts at `time` or later, computed from another one."""
+    start = datetime.datetime.fromisoformat(interval["start"])
+    length = datetime.timedelta(microseconds=parse_duration_us(slide))
+    return int(interval["index"]) - (start - time) // length

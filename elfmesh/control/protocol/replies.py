@@ -331,7 +331,7 @@ class PageOfRows(msgspec.Struct, frozen=True):
 
 
 class ArrowStream(msgspec.Struct, frozen=True):
-    """No JSON: HTTP answers with an Arrow stream."""
+    """No JSON: HTTP answers with an Arrow stream or a file."""
 
 
 # -- rows of lists -----------------------------------------------------------------------------------------

@@ -105,6 +105,13 @@ class Arrow(Fields, frozen=True, rename={"from_": "from"}):
     types: Literal["all", "own"] = "all"
 
 
+class ResultFile(Fields, frozen=True):
+    """Intervals that start at `since` or later and before `until`: times, or durations ago."""
+
+    since: str | None = None
+    until: str | None = None
+
+
 class Verify(Fields, frozen=True):
     """`again`: discard an earlier outcome."""
 
@@ -205,6 +212,8 @@ VERBS: dict[str, Verb] = {
         Verb("results", route="GET results", patient=True, request=Results, reply=replies.ResultPage),
         Verb("rows", patient=True, reply=replies.PageOfRows),
         Verb("arrow", Scope.OVER, "GET arrow", request=Arrow),
+        Verb("parquet_file", Scope.OVER, "GET results.parquet", request=ResultFile),
+        Verb("arrow_file", Scope.OVER, "GET results.arrow", request=ResultFile),
         Verb("schema", route="GET schema", patient=True, request=Schema, reply=replies.ResultSchema),
         Verb("offsets", route="GET offsets", patient=True, request=Offsets, reply=replies.ResultOffsets),
         Verb("list", Scope.ALL, "GET jobs", reply=replies.JobRow),
