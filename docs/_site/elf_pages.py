@@ -21,6 +21,7 @@ ORDER = {
     ],
     "Use": [
         *("docs/updates", "docs/spark", "docs/sinks", "docs/programs", "docs/functions", "docs/page"),
+        "docs/plugins",
         "docs/coordination", "docs/failure-domains", "docs/wide-area",
         "docs/compatibility",
     ],

@@ -39,6 +39,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
+from elfmesh.plugins import announced
 from elfmesh.srt import Forest
 from elfmesh.storage import starving
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
@@ -295,6 +296,7 @@ class LocalAgent:
             "job_costs": self.host.describe_jobs(),
             "dead_letters": self.dead_letters.describe(),
             "functions": self.gate.functions.describe(),
+            "plugins": announced(),
             "authority": self.gate.describe(),
             "security": dict(parts.security()),
             "frame_log": {

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.host import Executor
 from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.plugins import refused
 from elfmesh.storage.failpoints import reach
 from elfmesh.storage.framelog import FrameLog
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from elfmesh.ingest.sources.position import FilePosition
     from elfmesh.ingest.workers import WorkerHost
 
+log = logging.getLogger("elf.plugins")
 NEEDED = (
     "pyarrow.compute",
     "elfmesh.ql.engine.changes",
@@ -51,6 +55,13 @@ def load() -> None:
         if name not in sys.modules:
             reach("load", name)
         importlib.import_module(name)
+    _report_plugins()
+
+
+@cache
+def _report_plugins() -> None:
+    for each in refused():
+        log.warning("%s", each)
 
 
 class LateCompute:

@@ -10,13 +10,14 @@ import importlib.util
 import ipaddress
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.inputs.kafka_config import check_kafka
+from elfmesh.plugins import SINKS, plugins, refused
 from elfmesh.units import parse_duration_us, parse_size
 
 BODY_BYTES_MIN = 1_000
@@ -184,7 +185,24 @@ class KafkaSink(_Pushed, frozen=True, kw_only=True, tag="kafka"):
     options: dict[str, str] = {}
 
 
-SinkConfig = ParquetSink | PrometheusSink | PostgresSink | WebhookSink | AlertmanagerSink | KafkaSink
+class PluginSink(_Stored, frozen=True, kw_only=True, tag="plugin"):
+    """Passes results to a sink of another package.
+
+    Attributes:
+        jobs: names of jobs such as "shop/top", or patterns such as "shop/*".
+        state: "final", or "all": also tentative results of open intervals; each revision replaces the
+            previous one.
+        plugin: name of the plug-in, see `elf get plugins`.
+        options: what the plug-in is given; its documentation describes them.
+    """
+
+    plugin: str
+    options: dict[str, Any] = {}
+
+
+SinkConfig = (
+    ParquetSink | PrometheusSink | PostgresSink | WebhookSink | AlertmanagerSink | KafkaSink | PluginSink
+)
 TYPES: dict[str, type[SinkConfig]] = {str(kind.__struct_config__.tag): kind for kind in get_args(SinkConfig)}
 
 
@@ -216,6 +234,10 @@ def check_sink(name: str, sink: SinkConfig, source: str) -> None:
         _check_webhook(sink, where)
     if isinstance(sink, KafkaSink):
         check_kafka(sink.servers, sink.topic, sink.options, where)
+    if isinstance(sink, PluginSink) and sink.plugin not in plugins(SINKS):
+        reasons = [str(each) for each in refused() if (each.group, each.name) == (SINKS, sink.plugin)]
+        hint = reasons[0] if reasons else "Install its package where the agent runs."
+        raise ConfigError(f"no sink {sink.plugin!r} is installed", where=f"{where}.plugin", hint=hint)
     kind = str(sink.__struct_config__.tag)
     if kind in EXTRAS and importlib.util.find_spec(EXTRAS[kind]) is None:
         hint = f"Install it: pip install 'elfmesh[{kind}]'."

@@ -9,12 +9,15 @@ from elfmesh.agent.sinks.config import (
     AlertmanagerSink,
     KafkaSink,
     ParquetSink,
+    PluginSink,
     PostgresSink,
     PrometheusSink,
     SinkConfig,
     WebhookSink,
     sends_alerts,
 )
+from elfmesh.errors import ConfigError
+from elfmesh.plugins import SINKS, plugins
 from elfmesh.storage.storage import DiskStorage
 
 
@@ -45,4 +48,17 @@ def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
         from elfmesh.agent.sinks.kafka import KafkaTopic
 
         return KafkaTopic(name, config)
+    if isinstance(config, PluginSink):
+        return _of_plugin(name, config)
     assert_never(config)
+
+
+def _of_plugin(name: str, config: PluginSink) -> Sink:
+    plugin = plugins(SINKS)[config.plugin]
+    try:
+        sink: Sink = plugin.made(name, dict(config.options))
+    except Exception as error:
+        raise ConfigError(
+            f"the {plugin} refuses its options: {error}", where=f"sinks.{name}.options"
+        ) from None
+    return sink

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.text import printable, suggest
 
 WATCH_S = 2.0
-QUERIES, ALERTS = "queries", "alerts"
+QUERIES, ALERTS, PLUGINS = "queries", "alerts", "plugins"
 COLUMNS = {
     "jobs": (
         *("job", "version", "state", "stream", "agents", "latest", "result", "completeness", "missing"),
@@ -41,6 +42,7 @@ COLUMNS = {
         *("skew_seconds", "security"),
     ),
     "alerts": ("alert", "job", "labels", "state", "since", "condition", "not_evaluated_since"),
+    "plugins": ("agent", "kind", "plugin", "package", "version"),
     "queries": ("query", "creator", "state", "stream", "agents", "created"),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
@@ -48,12 +50,12 @@ COLUMNS = {
 
 
 @click.command("get")
-@click.argument("kind", type=click.Choice((*KINDS, QUERIES, ALERTS)))
+@click.argument("kind", type=click.Choice((*KINDS, QUERIES, ALERTS, PLUGINS)))
 @click.option("--watch", is_flag=True, help="Refresh the list every two seconds.")
 @rows_output_option
 @api_option
 def get_command(kind: str, watch: bool, output: str, output_file: Path | None, api: str | None) -> None:
-    """List the jobs, agents, streams, trees or alerts of the overlay, or the queries over streams that run.
+    """List the jobs, agents, streams, trees, alerts or plug-ins of the overlay, or the queries that run.
 
     Example: elf get jobs -o vertical
     """
@@ -87,9 +89,13 @@ def get_command(kind: str, watch: bool, output: str, output_file: Path | None, a
 
 def _listed(client: Client, kind: str) -> tuple[list[dict[str, Any]], str]:
     """Return the list of all agents, and "4 of 5 agents answered" if some did not answer."""
-    answer = client.ask("list" if kind in ("jobs", QUERIES, ALERTS) else kind)
+    answer = client.ask(
+        "agents" if kind == PLUGINS else "list" if kind in ("jobs", QUERIES, ALERTS) else kind
+    )
     answered, expected = answer["asked"]["answered"], answer["asked"]["expected"]
     silent = f"{answered} of {expected} agents answered" if answered < expected else ""
+    if kind == PLUGINS:
+        return [each for row in answer["agents"] for each in _plugins(row)], silent
     if kind == QUERIES:
         return [{"query": row["job"], **row} for row in answer["jobs"] if row.get("leased")], silent
     if kind == ALERTS:
@@ -98,6 +104,13 @@ def _listed(client: Client, kind: str) -> tuple[list[dict[str, Any]], str]:
         jobs = [str(row["job"]) for row in answer["jobs"] if not row.get("leased")]
         return [row for job in jobs for row in job_alerts(client, job)], silent
     return answer[kind], silent
+
+
+def _plugins(agent: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for place, package in sorted(agent.get("plugins", {}).items()):
+        kind, _, name = place.partition("/")
+        of, _, version = package.rpartition(" ")
+        yield {"agent": agent["name"], "kind": kind, "plugin": name, "package": of, "version": version}
 
 
 def _distinguished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

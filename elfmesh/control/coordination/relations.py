@@ -32,6 +32,7 @@ from elfmesh.ql.expressions.nodes import (
     rewrite,
     walk,
 )
+from elfmesh.ql.expressions.plugin_functions import UNCONFLUENT
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 from elfmesh.ql.plan.relation import (
@@ -102,6 +103,14 @@ def _python(expr: Expr) -> PlanStep | None:
     return PlanStep(None, f"the function {expr.function.name} {reason}", expr.at, remedy, "B006")
 
 
+def _call(expr: Expr) -> PlanStep | None:
+    assert isinstance(expr, Call)
+    if (package := UNCONFLUENT.get(expr.name)) is None:
+        return None
+    why = f"the function {expr.name} of {package} does not declare the label CR"
+    return PlanStep(None, why, expr.at, "a function whose result depends on its arguments alone")
+
+
 def _scalar(expr: Expr) -> PlanStep | None:
     return gated((), "a scalar subquery needs all rows of the interval", expr.at)
 
@@ -112,8 +121,9 @@ def _over(expr: Expr) -> PlanStep | None:
 
 
 EXPRESSIONS: dict[type[Expr], Purity] = {
-    **dict.fromkeys((FieldRef, Literal, Duration, Star, Call, WindowCall, WindowBound, Ref), _confluent),
+    **dict.fromkeys((FieldRef, Literal, Duration, Star, WindowCall, WindowBound, Ref), _confluent),
     Aggregate: _confluent,  # the law of its state decides: see `statements`
+    Call: _call,
     PythonCall: _python,
     Scalar: _scalar,
     Over: _over,

@@ -49,6 +49,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     job_costs: Facts = UNSET
     dead_letters: Facts = UNSET
     functions: Facts = UNSET
+    plugins: dict[str, str] | UnsetType = UNSET
     authority: Facts = UNSET
     security: Facts = UNSET
     frame_log: Facts = UNSET
@@ -107,6 +108,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     processor: Facts = UNSET
     dead_letters: Facts = UNSET
     functions: Facts = UNSET
+    plugins: dict[str, str] | UnsetType = UNSET
     authority: Facts = UNSET
     security: Facts = UNSET
     frame_log: Facts = UNSET

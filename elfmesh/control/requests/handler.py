@@ -22,6 +22,7 @@ from elfmesh.control.answers import (
     UNAVAILABLE,
     decode_body,
     no_such_job,
+    refusal_body,
     refuse,
     respond,
 )
@@ -100,7 +101,9 @@ class RequestHandler:
             read_plan(manifest.text)
             read_seen(message.seen)
         except (QueryError, ProtocolError) as error:
-            refuse(self.context, message.origin, message.token, CONFLICT, str(error))
+            # the agent of the client has read the text, so the client is told which agent refuses it
+            body = refusal_body([f"{self.context.name}: {error}"], text=manifest.text)
+            respond(self.context, message.origin, message.token, CONFLICT, body)
             return
         job = manifest.job_id
         master = self.leadership.masters.get(job)

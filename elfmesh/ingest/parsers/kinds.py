@@ -26,10 +26,12 @@ from elfmesh.ingest.parsers.pattern_formats.templates import (
     TemplateParser,
     compile_template,
 )
+from elfmesh.ingest.parsers.plugin_formats import PluginParser, types_of, usable_formats
 from elfmesh.ingest.parsers.schema import StreamSchema
 from elfmesh.ingest.parsers.syslog import SYSLOG_COLUMNS, SYSLOG_TYPES, SyslogParser
 from elfmesh.ingest.parsers.text_fields import RegexParser, TextOptions, compile_pattern
 from elfmesh.ingest.parsers.w3c import W3cParser
+from elfmesh.plugins import Plugin
 
 Names = tuple[str, ...]
 Types = Mapping[str, pa.DataType]
@@ -184,7 +186,18 @@ def _plain(parser: Callable[[str, str, TextOptions], Parser], *columns: str) -> 
     return Kind(lambda request: parser(request.source, request.host, request.options), lambda request: known)
 
 
-KINDS: Mapping[str, Kind] = {
+def _plugin(plugin: Plugin) -> Kind:
+    def make(request: Request) -> Parser:
+        place = (request.source, request.host, request.options)
+        return PluginParser(*place, plugin=plugin, argument=request.argument)
+
+    def columns(request: Request) -> tuple[Names, Types]:
+        return tuple(plugin.made.columns), {**types_of(plugin), **request.options.declared}
+
+    return Kind(make, columns, getattr(plugin.made, "argument", ""))
+
+
+_OURS: Mapping[str, Kind] = {
     "json": _json(JsonParser),
     "combined": _access(AccessParser, True),
     "common": _access(AccessParser, False),
@@ -214,4 +227,8 @@ KINDS: Mapping[str, Kind] = {
     "journald": _json(JournaldParser),
     "journald_export": _plain(ExportParser),
 }
-"""All formats except `auto`."""
+KINDS: Mapping[str, Kind] = {
+    **_OURS,
+    **{name: _plugin(plugin) for name, plugin in usable_formats(_OURS).items()},
+}
+"""All formats except `auto`: ours, then those of plug-ins."""

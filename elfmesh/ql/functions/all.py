@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from elfmesh.ql.expressions.plugin_functions import register
 from elfmesh.ql.functions import (
     calendar_functions,
     charsets,
@@ -51,3 +52,5 @@ __all__ = [
     "strings",
     "web",
 ]  # fmt: skip
+
+register()  # after the built-in functions, whose names plug-ins cannot take

@@ -145,7 +145,9 @@ def test_a_submission_that_cannot_be_read_is_refused(fields: dict[str, str]) -> 
     rig = Rig()
     manifest = replace(rig.master.term.manifest, text=fields.get("text", TEXT))
     rig.handler.on_submit(Submit(manifest, STRANGER, TOKEN, seen=fields.get("seen", "")))
-    assert [status for status, _ in rig.answers()] == [CONFLICT]
+    ((status, body),) = rig.answers()
+    assert status == CONFLICT
+    assert rig.context.name in f"{body['error']} {body['hint']}", "the refusing agent is named"
 
 
 def test_a_submission_is_passed_on_to_the_master_a_limited_number_of_times() -> None:

@@ -1,0 +1,1 @@
+"""One plug-in of each kind for elfmesh: the format `bars`, the function `vowels`, the sink `lines`."""
