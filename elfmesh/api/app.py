@@ -30,6 +30,7 @@ from aiohttp import web
 from elfmesh import ids
 from elfmesh.api.authority.needs import routes
 from elfmesh.api.authority.web import AUDIT, RULES, Recorder, authorised, disbelieved, undistinguished
+from elfmesh.api.host_rules import rule_for
 from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web import coordination
 from elfmesh.api.web.middlewares import Handler, as_it_is_called, errors_answered, same_origin
@@ -144,7 +145,10 @@ async def _apply(request: web.Request) -> web.StreamResponse:
     known = ("text", "creator", "dry_run", "source", "job", "canary", "signed", "first", "leased", "seen")
     if not isinstance(body.get("canary") or {}, dict):
         raise UsageError('canary must be an object of labels, such as {"zone": "eu-1"}')
-    return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
+    await request.app[LOADED]()
+    rule = await rule_for(_asker(request), body)
+    given = {key: value for key, value in body.items() if key in known}
+    return await _passed_on(request, "apply", given | ({"keep_in": rule} if rule else {}))
 
 
 async def _trees(request: web.Request) -> web.StreamResponse:

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elfmesh import ids
 from elfmesh.addresses import parse_address
+from elfmesh.api.host_rules import better_name, masters, members_rule, rule_of
 from elfmesh.control.jobs.failure_domains import domain_text
-from elfmesh.control.jobs.manifest import CREATOR, JobNames
+from elfmesh.control.jobs.manifest import JobNames
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.paths.layout import crossings, group_of, label_error, notes, planned
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedLayout, PlannedSite
 from elfmesh.errors import DataError
 from elfmesh.machine import Contact
-from elfmesh.srt.residency import ANYWHERE, Rule, allows, shown
+from elfmesh.srt.residency import allows, shown
 
 
 def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: JobPlan) -> JobLayout:
@@ -37,33 +37,34 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
     if not alive:
         raise DataError("no agent answers", hint="Start an agent, or name another one with --api.")
     contacts = {each: _contact(each, row) for each, row in alive.items()}
-    rules = {each: _rule(row) for each, row in alive.items()}
+    rules = {each: rule_of(row) for each, row in alive.items()}
     qualified = f"{names.namespace}/{names.name}"
-    home, other = (
-        min(contacts.values(), key=lambda each: ids.distance(each.id, place))
-        for place in ids.job_placements(qualified, CREATOR)
-    )
     carrying = [each for each, row in alive.items() if plan.read_at(row["streams"], row["labels"])]
+    rule = members_rule(agents, plan)
+    (home, job), *others = masters(contacts.values(), qualified, rule)
     members = [contacts[each] for each in carrying if allows(rules[each], home)]
     if problem := label_error([contacts[each] for each in carrying], plan.across):
         raise DataError(problem, where=qualified)
     found = None
     if plan.paths:
         kept = {each.id: rules[each.id] for each in members}
-        about = ids.job_placements(qualified, CREATOR)[0], home, members, plan.across, plan.paths
+        about = job, home, members, plan.across, plan.paths
         found = planned(*about, (), (), None, kept)
 
     def site(agent: Contact) -> PlannedSite:
         return PlannedSite(str(alive[agent.id]["name"]), agent.id.hex(), domain_text(agent))
 
     remarks = notes(found, members, plan.across, plan.paths) if plan.paths else []
-    if other.id != home.id:
+    for other in (each for each, _ in others if each.id != home.id):
         remarks.append(f"{site(other).agent} is the master if it leads fewer jobs than {site(home).agent}")
-    remarks += [
+    excluded = [
         f"{site(contacts[each]).agent} takes no part: its keep_in, {shown(rules[each])}, excludes the master"
         for each in carrying
         if not allows(rules[each], home)
     ]
+    remarks += excluded
+    if excluded and (name := better_name(contacts.values(), qualified, rule)):
+        remarks.append(f"all of them take part if the job is called {name}, whose master they admit")
     layout = None
     if found is not None:
         sizes = [group_of(each, found.label) for each in members]
@@ -81,8 +82,3 @@ def _contact(agent: bytes, row: Mapping[str, Any]) -> Contact:
     host, port = parse_address(str(row["address"]), where="address")
     labels = row["labels"]
     return Contact(agent, host, port, 0, str(labels.get("rack", "")), str(labels.get("region", "")))
-
-
-def _rule(row: Mapping[str, Any]) -> Rule:
-    clause = (row.get("authority") or {}).get("keep_in") or ()
-    return (tuple(map(str, clause)),) if clause else ANYWHERE

@@ -23,8 +23,13 @@ def allows(rule: Rule, agent: Contact) -> bool:
     """Return whether an agent may get what has this rule."""
     if not rule:
         return True
+    return admitted(rule, agent) == len(rule)
+
+
+def admitted(rule: Rule, agent: Contact) -> int:
+    """Return how many clauses of a rule an agent satisfies."""
     labels = {f"region={agent.region}", f"rack={agent.rack}"}
-    return all(not labels.isdisjoint(clause) for clause in rule)
+    return sum(not labels.isdisjoint(clause) for clause in rule)
 
 
 def together(rules: Iterable[Rule]) -> Rule:

@@ -35,6 +35,17 @@ async def test_apply_passes_its_fields_on_and_answers_what_came_back(api: Api, b
     assert backend.asked == [("apply", {"text": "CREATE JOB", "dry_run": True})]
 
 
+async def test_apply_names_the_rules_of_the_hosts_that_would_be_members(
+    api: Api, backend: FakeBackend
+) -> None:
+    row = {"status": "alive", "streams": ["s"], "labels": {}, "authority": {"keep_in": ["region=eu"]}}
+    backend.replies["agents"] = Reply(0, 200, {"agents": [row]})
+    text = "CREATE JOB shop.top EVERY '1 s' AS SELECT count(*) AS n FROM s"
+    answer = await api.post("/v1/jobs", json={"text": text, "keep_in": [["region=us"]]})
+    assert answer.status == 200
+    assert backend.asked[-1] == ("apply", {"text": text, "keep_in": (("region=eu",),)})
+
+
 @pytest.mark.parametrize(
     ("method", "path", "verb"),
     [

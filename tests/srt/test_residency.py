@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.machine import Contact
-from elfmesh.srt.residency import ANYWHERE, Rule, allows, implies, shown, together
+from elfmesh.srt.residency import ANYWHERE, Rule, admitted, allows, implies, shown, together
 
 EU: Rule = (("region=eu",),)
 EU_OR_UK: Rule = (("region=eu", "region=uk"),)
@@ -32,6 +32,14 @@ def agent(region: str = "", rack: str = "") -> Contact:
 )
 def test_an_agent_has_one_label_of_each_clause(rule: Rule, contact: Contact, allowed: bool) -> None:
     assert allows(rule, contact) == allowed
+
+
+def test_an_agent_satisfies_some_clauses_of_a_merged_rule() -> None:
+    both = together([EU, RACK])
+    assert [
+        admitted(both, agent(*labels)) for labels in (("eu", "r1"), ("eu",), ("", "r1"), ("us", "r2"))
+    ] == [*(2, 1, 1, 0)]
+    assert admitted(ANYWHERE, agent("eu")) == 0
 
 
 def test_what_is_merged_has_the_rules_of_all_parts_in_any_order() -> None:

@@ -47,7 +47,8 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
         update: whether the job runs already.
         seen: state of the job that the client has seen (`requests.precondition`); "": an earlier release's
             client.
-        keep_in: rule of the agent of the client: of two places of a new job, the allowed one is taken.
+        keep_in: rules of the agent of the client and of the hosts that would be members: of the two
+            placements of a new job, the one is taken that satisfies more of them.
     """
 
     manifest: Manifest

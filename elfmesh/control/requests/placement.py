@@ -5,8 +5,8 @@ its tree, register, master and successors know nothing of placements.
 
 A job's *home* is the id of its first placement. Every word about a new job comes by there: who is closest to
 the home asks its neighbours and the other placement whether they know the job, and only if none does
-compares how many jobs each leads. Of equals the home wins. If the rule of the client's agent
-(`srt.residency`) allows one of the two only, the job lives there. If both know it, an agent has missed its
+compares how many jobs each leads. Of equals the home wins. If the request names rules of hosts
+(`srt.residency`), the job lives where more of them are satisfied. If both know it, an agent has missed its
 end at one of them: the register of the home decides whether the job lives there.
 
 Invariants: a job is begun only after both placements have said that they do not know it; while one of them is
@@ -39,7 +39,7 @@ from elfmesh.errors import ElfError
 from elfmesh.ids import ID_BYTES
 from elfmesh.machine import Contact
 from elfmesh.ql.values.row_json import encode_json
-from elfmesh.srt.residency import ANYWHERE, Rule, allows
+from elfmesh.srt.residency import ANYWHERE, Rule, admitted
 
 VERB = "seat"
 ANSWER_S = 1.5
@@ -141,7 +141,7 @@ class _Search:
     """One choice: what is known near the home, and what the other placement says.
 
     `then` hears under which id the job lives or shall live; None, and why, if nothing may be begun. `chosen`:
-    the id that its client has learned before. `rule`: of the client's agent.
+    the id that its client has learned before. `rule`: of the hosts that are to take part.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class _Search:
     ) -> None:
         self._context, self._leadership, self._load, self._then = context, leadership, load, then
         self._chosen, self._rule = chosen, rule
-        self._other_allowed = allows(rule, NOWHERE)
+        self._other_admitted = admitted(rule, NOWHERE)
         self._home, self._other = candidates
         self._tries = 0
         self._known: dict[bytes, bool] = {}
@@ -180,7 +180,7 @@ class _Search:
                 body, _ = read_answer(message, payload)
                 self._other_load, known = int(body["load"]), bool(body["known"])
                 domains = {label: str(body.get(label, "")) for label in DOMAIN_LABELS}
-                self._other_allowed = allows(self._rule, replace(NOWHERE, **domains))
+                self._other_admitted = admitted(self._rule, replace(NOWHERE, **domains))
         except (ElfError, KeyError, TypeError, ValueError):
             self._context.stats["control.malformed"] += 1
         if known is not None:
@@ -222,7 +222,7 @@ class _Search:
             self._end(self._other)
         elif self._chosen in (self._home, self._other):
             self._end(self._chosen)
-        elif self._other_allowed != allows(self._rule, self._context.me):
-            self._end(self._other if self._other_allowed else self._home)
+        elif self._other_admitted != (here := admitted(self._rule, self._context.me)):
+            self._end(self._other if self._other_admitted > here else self._home)
         else:
             self._end(self._other if self._other_load < self._load(self._home) else self._home)

@@ -57,6 +57,7 @@ from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
 from elfmesh.control.requests.voting import health
 from elfmesh.errors import ProtocolError
 from elfmesh.ql.values.row_json import encode_json
+from elfmesh.srt.residency import ANYWHERE, together
 
 WAITS = "waits"
 """Verb of masters of wire version 1, which ask whether the client still waits before they change a job."""
@@ -230,8 +231,9 @@ class Requests:
 
         def send(token: int, seen: str) -> None:
             me, (_, first, dry_run, update) = self._context.me, given
-            rule = self._context.policy.keep_in or msgspec.UNSET
-            message = Submit(manifest, me, token, dry_run, 0, update, first, seen, rule)
+            rule = together((self._context.policy.keep_in, event.body.get("keep_in") or ANYWHERE))
+            about = manifest, me, token, dry_run, 0, update, first, seen
+            message = Submit(*about, rule or msgspec.UNSET)
             self._context.route(manifest.job_id, message)
 
         def ask(_: bytes, then: Take) -> None:

@@ -237,6 +237,31 @@ def test_of_the_two_places_of_a_new_job_the_one_is_taken_that_the_rule_of_the_as
     assert {(True, False), (False, True), (False, False)} <= vloop.run(main())
 
 
+def test_the_place_is_taken_that_satisfies_the_most_rules_which_a_request_names() -> None:
+    """The asked agent has no rule; the request names those of the hosts that are to take part."""
+
+    async def main() -> set[bool]:
+        fleet = SimFleet(1, AGENTS, regions=REGIONS)
+        await fleet.start()
+        rule = (("region=eu", "region=us"), ("region=us",))
+        seen = set()
+        for number in range(JOBS):
+            text = JOB.replace("sim.sums", f"sim.job{number}")
+            reply = await fleet.agents[0].ask("apply", {"text": text, "keep_in": rule})
+            assert reply.status == 200, reply.body
+            regions = [
+                min(fleet.agents, key=lambda each: ids.distance(each.id, place)).region
+                for place in ids.job_placements(f"sim/job{number}", "local")
+            ]
+            (led,) = [agent for agent in masters(fleet) if leads(agent, f"sim/job{number}")]
+            worth = {"us": 2, "eu": 1, "ap": 0}
+            assert worth[led.region] == max(worth[region] for region in regions)
+            seen.add(led.region == regions[0])
+        return seen
+
+    assert vloop.run(main()) == {True, False}
+
+
 def leads(agent: SimAgent, job: str) -> bool:
     assert agent.local is not None
     led = agent.local.control.leadership.masters.values()
