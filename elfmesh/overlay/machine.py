@@ -298,6 +298,10 @@ class Overlay:
         """Return whether this agent is believed dead, so that hearsay about it is ignored."""
         return self._members.is_quarantined(Contact(id, "", 0))
 
+    def round_trips(self) -> dict[bytes, float]:
+        """Return the smoothed round trip in seconds to each contact that was measured."""
+        return {each.contact.id: each.rtt for each in self._table.entries.values() if each.rtt >= 0}
+
     @property
     def skew_s(self) -> float | None:
         """Return how far this agent's wall clock is ahead of its peers', None if unknown (D-13)."""

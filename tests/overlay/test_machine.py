@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.machine import Contact, Event, Received, Tick
+from elfmesh.machine import Contact, Event, Received, Send, Tick
 from elfmesh.overlay import (
     ConnectionLost,
     Leave,
@@ -22,7 +22,7 @@ from elfmesh.overlay import (
     Unwatch,
     Watch,
 )
-from elfmesh.overlay.messages import Ping
+from elfmesh.overlay.messages import Ping, Pong
 
 ME = Contact(b"\x10" * 20, "me", 1)
 
@@ -112,8 +112,24 @@ def test_queries_change_nothing() -> None:
     overlay.closest(b"\x20" * 20, 5)
     overlay.contact(b"\x20" * 20)
     overlay.siblings()
+    overlay.round_trips()
     overlay.is_quarantined(b"\x20" * 20)
     assert (overlay.deadline, overlay.stats()) == before
+
+
+def test_round_trips_are_those_of_contacts_that_have_answered() -> None:
+    overlay, peer = Overlay(ME, rng=random.Random(1)), Contact(b"\x20" * 20, "p", 2)
+    overlay.step(Start(((peer.host, peer.port),)), 0.0)
+    overlay.step(Received(peer, Ping(1)), 0.5)
+    assert overlay.round_trips() == {}, "it has answered no request"
+    now = 1.0
+    while peer.id not in overlay.round_trips():
+        now = overlay.deadline or now
+        assert now < 100
+        for effect in overlay.step(Tick(), now):
+            if isinstance(effect, Send) and isinstance(effect.message, Ping) and effect.to.id == peer.id:
+                overlay.step(Received(peer, Pong(effect.message.rid)), now + 0.03)
+    assert overlay.round_trips() == {peer.id: pytest.approx(0.03)}
 
 
 def test_an_agent_of_a_small_overlay_costs_little_memory_and_few_ticks() -> None:

@@ -238,7 +238,7 @@ class LocalAgent:
     def facts(self, topic: str) -> dict[str, Any]:
         """Return what this agent knows about itself.
 
-        `topic` is "agent", "trees", "limits", "functions", "clock" or "problem".
+        `topic` is "agent", "trees", "limits", "functions", "clock", "round trips" or "problem".
         """
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
@@ -257,6 +257,8 @@ class LocalAgent:
             return {"problem": problem, **found, "insecure": insecure, "warnings": warnings}
         if topic == "clock":
             return {"now_us": self._parts.wall_us()}
+        if topic == "round trips":
+            return {"seconds": self.overlay.round_trips()}
         if topic == "functions":
             return {"problem": self.gate.functions.problem}
         if topic == "limits":

@@ -80,6 +80,12 @@ def layout_lines(plan: JobLayout) -> Iterator[str]:
         label = plan.layout.label if plan.layout is not None and plan.layout.label else "group"
         count = f"{plan.messages} (PATHS 1: {plan.messages_of_one})"
         yield f"messages between {label}s for each interval and partition: {count}"
+    if not isinstance(plan.expected, UnsetType):
+        found = plan.expected
+        ways = (("by votes", found.by_votes_seconds), ("by the master", found.by_master_seconds))
+        times = ", ".join(f"{seconds:.3f} s {how}" for how, seconds in ways)
+        measured = f"{found.measured} of {found.of} latencies measured"
+        yield f"expected from the last seal to the farthest site: {times} ({measured})"
     if not isinstance(plan.standbys, UnsetType):
         yield from standby_lines(plan.standbys)
     for note in plan.notes:

@@ -22,15 +22,12 @@ from elfmesh.control.jobs.row_pages import is_paged
 from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.master.ports import TermView
 from elfmesh.control.paths.layout import gateway_of
-from elfmesh.control.paths.layouts import Layouts
+from elfmesh.control.paths.layouts import SITES_MIN, Layouts
 from elfmesh.control.register.grant import may_grant
 from elfmesh.control.register.voted_chain import ROWS_BYTES_MAX
 from elfmesh.errors import QueryError
 from elfmesh.interval_map import END
 from elfmesh.safeguards import safeguard
-
-SITES_MIN = 3
-"""With fewer voters a majority is all of them, so that the loss of one would stop the votes."""
 
 SHAPED = frozenset(("kll", "kllmerge", "frequent", "top"))
 """Sketches whose values depend on the shape of the tree, so that two sites may have different rows."""
@@ -132,7 +129,7 @@ class Grants:
         if sites != {each.id for each in value.acceptors}:
             return "the sites are not the voters yet"
         if term.layouts.is_stale:
-            return "a site or a gateway is away"
+            return "a site or a gateway is away, or is replaced"
         return "" if self._covers_all(layout) else "an agent contributes to no group"
 
     def _covers_all(self, layout: PathLayout) -> bool:

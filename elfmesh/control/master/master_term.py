@@ -100,7 +100,9 @@ class MasterTerm:
         self.founding = Founding(self, self.collection, self.closer, self.activation)
         self.members = JobMembers(self, master.costs, takes_over=won.inherits > 0)
         self.replicas = Replicator(self)
-        self.electorate = Electorate(context, won.proposer, self, wanted=master.voters)
+        self.electorate = Electorate(
+            context, won.proposer, self, wanted=master.voters, wishes=lambda: self.layouts.wished_voters
+        )
         self.ending = Deletion(self, self.replicas)
         self.bounded, self.open_groups = BoundedJob(self), closing.open_groups
         self.early = EarlyRows(self, closing.early)
@@ -217,6 +219,7 @@ class MasterTerm:
         if not self._alive:
             return
         self.founding.announce()
+        self.layouts.look_for_better()
         if self._term_state.promised is None:
             if self.committer.is_granted and self.layouts.is_stale:
                 self.committer.end_grant()

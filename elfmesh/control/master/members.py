@@ -20,6 +20,7 @@ from elfmesh.control.master.founding import Founding
 from elfmesh.control.master.ports import OpenTerm
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
+from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.messages import Enroll, Leaving, Report, Roster, Stop, Waiting
 from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.protocol.messages_safety import AskFates
@@ -45,6 +46,7 @@ class MembersTerm(OpenTerm, Protocol):
     collection: Collection
     committer: Committer
     founding: Founding
+    layouts: Layouts
     tally: Tally
     trees: JobTrees
 
@@ -107,6 +109,8 @@ class JobMembers:
             return
         self._term.tally.on_member(contact.id)
         known = self._book.of(contact.id)
+        if known is not None and message.trips:
+            self._term.layouts.trips.report(contact.id, message.trips, self._context.now)
         if known is None or known.contact != contact:
             if not self._enrolling:
                 self._context.after(ENROLL_S, self._admit)

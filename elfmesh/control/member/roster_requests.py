@@ -8,13 +8,16 @@ leaves asks only for its last interval, until nothing is expected of it (D-14).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Protocol
+
+from msgspec import UNSET
 
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant
-from elfmesh.control.protocol.messages import Enroll, Leaving
+from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.protocol.messages import TRIPS_MAX, Enroll, Leaving
 from elfmesh.machine import Contact
 
 ENROLL_S = 2.0
@@ -34,12 +37,14 @@ class RosterApplicant(Protocol):
         master: the agent that leads the job, as far as the member knows.
         epoch: of the newest roster.
         version: of the newest roster.
+        terms: the newest roster; None before the first one.
     """
 
     manifest: Manifest
     master: Contact
     epoch: int
     version: int
+    terms: Terms | None
 
     @property
     def is_expected(self) -> bool:
@@ -93,7 +98,20 @@ class RosterRequests:
         context = self._context
         member, me = self._member, Participant(context.me, context.name, context.policy.keep_in)
         job, incarnation = member.manifest.job_id, member.manifest.incarnation
-        return Enroll(job, incarnation, me, member.epoch, member.version, member.begun)
+        about = job, incarnation, me, member.epoch, member.version, member.begun
+        return Enroll(*about, self._trips() or UNSET)
+
+    def _trips(self) -> tuple[tuple[bytes, int], ...]:
+        """Return the measured round trips to members of a job with a layout, first those to its agents."""
+        terms = self._member.terms
+        layout = None if terms is None else terms.layout or None
+        if terms is None or layout is None:
+            return ()
+        placed = [*(each.contact for each in layout.gateways), *layout.sites]
+        members = [each.contact for each in terms.members if each.until is None]
+        known: dict[bytes, float] = self._context.facts("round trips").get("seconds", {})
+        found = {each.id: round(known[each.id] * 1e6) for each in (*placed, *members) if each.id in known}
+        return tuple(islice(found.items(), TRIPS_MAX))
 
     def leave(self) -> None:
         """Ask the master for a last interval, repeatedly until nothing is expected of the member (D-14).

@@ -1,28 +1,61 @@
-"""The layout of one term: it follows the roster, and the gateways and sites that are gone.
+"""The layout of one term: it follows the roster, the agents that are gone, and the measured latencies.
 
-Owns when the layout changes. `paths.layout` chooses the agents.
+Owns when the layout changes. `paths.layout` chooses the agents, and `paths.placing` finds better ones.
 
-Invariant: a gateway or site is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone. A
-change is a change of the roster's version, so that members and successors receive it as any other.
+Invariants: a gateway or site is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone, or
+if every `PLAN_S` a placement costs at most `GAIN` of the present one. A change is a change of the roster's
+version, so that members and successors receive it as any other. Sites follow the voters, which the electorate
+moves to the wished agents; so no change of them ends a grant twice.
+
+Paper: Hwang et al. V-A. Deviation: the first placement is by labels, because no latency
+is known then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
+from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import CurrentTerms, PathLayout
-from elfmesh.control.paths.layout import planned
-from elfmesh.srt.residency import allows
+from elfmesh.control.jobs.terms import CurrentTerms, PathLayout, RosterEntry
+from elfmesh.control.paths.layout import group_of, planned
+from elfmesh.control.paths.placing import Expectation, Placement, better_placement, expectation
+from elfmesh.control.paths.round_trips import RoundTrips
+from elfmesh.srt.residency import ANYWHERE, Rule, allows, together
+
+SITES_MIN = 3
+"""With fewer voters a majority is all of them, so that the loss of one would stop the votes."""
+
+PLAN_S, GAIN = 300.0, 0.8
+"""How often the placement is computed, and the share of the present cost at which it is taken."""
 
 
 class RosterOfTerm(CurrentTerms, Protocol):
     """The term whose members are placed."""
 
     @property
+    def context(self) -> Context: ...
+
+    @property
     def book(self) -> RosterBook: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WishedVoters:
+    """Where the voters of a job should be.
+
+    Attributes:
+        agents: that the placement has as sites.
+        rule: of the members; the sites must satisfy it.
+    """
+
+    agents: frozenset[bytes] = frozenset()
+    rule: Rule = ANYWHERE
 
 
 class LayoutState(Protocol):
@@ -44,8 +77,12 @@ class Layouts:
         self, term: RosterOfTerm, state: LayoutState, plan: JobPlan, is_away: Callable[[bytes], bool]
     ) -> None:
         self._term, self._state, self._plan, self._is_away = term, state, plan, is_away
+        self.trips = RoundTrips()
         self._gone: set[bytes] = set()
         self._away: set[bytes] = set()
+        self._sites: frozenset[bytes] = frozenset()
+        self._place_at = term.context.now + PLAN_S
+        self._better: Placement | None = None
 
     @property
     def layout(self) -> PathLayout | None:
@@ -53,12 +90,13 @@ class Layouts:
 
     @property
     def is_stale(self) -> bool:
-        """Whether an agent of the layout is away, or a site does not vote."""
+        """Whether an agent of the layout is away, a site does not vote, or a better placement is known."""
         layout = self._state.layout
         named = () if layout is None else (*(each.contact for each in layout.gateways), *layout.sites[1:])
         voters = {each.id for each in self._term.terms.acceptors}
         sites = set() if layout is None else {each.id for each in layout.sites}
-        return sites != voters or any(self._is_away(each.id) for each in named)
+        is_away = any(self._is_away(each.id) for each in named)
+        return sites != voters or is_away or self._better is not None
 
     def follow_roster(self) -> None:
         """Plan for the members as they are now."""
@@ -69,14 +107,89 @@ class Layouts:
         terms = term.terms
         about = terms.manifest.job_id, terms.master, members, self._plan.across, self._plan.paths
         voters = {each.id for each in terms.acceptors}
-        # a member whose rule excludes the master sends no data, so that its rule limits no other agent
-        kept = [each for each in self._term.book.active if allows(each.keep_in, terms.master)]
-        rules = {each.contact.id: each.keep_in for each in kept if each.keep_in}
+        rules = {each.contact.id: each.keep_in for each in self._limiting}
         self._state.layout = planned(*about, voters, self._away, self._state.layout, rules)
+
+    @property
+    def _limiting(self) -> list[RosterEntry]:
+        """The members with a rule; one that excludes the master sends no data, and limits no other agent."""
+        return [
+            each
+            for each in self._term.book.active
+            if each.keep_in and allows(each.keep_in, self._term.terms.master)
+        ]
+
+    @property
+    def wished_voters(self) -> WishedVoters:
+        """Where the voters should be, so that they can be the sites."""
+        if self._plan.paths < SITES_MIN:
+            return WishedVoters()
+        return WishedVoters(self._sites, together(each.keep_in for each in self._limiting))
+
+    @property
+    def expectation(self) -> Expectation | None:
+        """The latencies that the layout amounts to; None: there is no layout, or nothing is measured."""
+        layout, members = self._state.layout, [each.contact for each in self._term.book.active]
+        if layout is None or not layout.gateways:
+            return None
+        return expectation(layout, self._term.terms.master, members, self.trips)
+
+    def look_for_better(self) -> None:
+        """Compute the placement by measured latencies every `PLAN_S`; `upkeep` takes it.
+
+        With a grant, the layout is stale until the master has ended the grant.
+        """
+        layout, context, master = self._state.layout, self._term.context, self._term.terms.master
+        if layout is None or not layout.gateways or context.now < self._place_at:
+            return
+        self._place_at = context.now + PLAN_S
+        members = [each.contact for each in self._term.book.active]
+        own: dict[bytes, float] = context.facts("round trips").get("seconds", {})
+        self.trips.report(master.id, [(agent, round(each * 1e6)) for agent, each in own.items()], context.now)
+        self.trips.retain({each.id for each in (*members, master)}, context.now)
+        all_rules = together(each.keep_in for each in self._limiting)
+        sites = {each.id for each in members if allows(all_rules, each) and not self._is_away(each.id)}
+        about = layout, master, members, self.trips, self._possible_gateways(layout), sites
+        found = better_placement(*about, context.rng)
+        self._better = None if found is None or found.cost > GAIN * found.before else found
+
+    def _take_better(self) -> None:
+        layout, found, self._better = self._state.layout, self._better, None
+        if layout is None or found is None:
+            return
+        known = {each.contact.id: each.contact for each in self._term.book.active}
+        if {each.group for each in layout.gateways} != set(found.gateways) or any(
+            each not in known or self._is_away(each) for each in (*found.gateways.values(), *found.sites)
+        ):
+            return  # the roster has changed since
+        gateways = tuple(replace(each, contact=known[found.gateways[each.group]]) for each in layout.gateways)
+        self._term.context.stats["control.placements"] += 1
+        self._state.layout, self._sites = replace(layout, gateways=gateways), frozenset(found.sites)
+
+    def _possible_gateways(self, layout: PathLayout) -> set[bytes]:
+        """Return the members that may be the gateway of their group, as `paths.layout` chooses them."""
+        master, found = self._term.terms.master.id, set[bytes]()
+        groups: dict[str, list[RosterEntry]] = {}
+        for each in self._term.book.active:
+            groups.setdefault(group_of(each.contact, layout.label), []).append(each)
+        limiting = {each.number for each in self._limiting}
+        for entries in groups.values():
+            rule = together(each.keep_in for each in entries if each.number in limiting)
+            present = {
+                each.contact.id
+                for each in entries
+                if allows(rule, each.contact) and not self._is_away(each.contact.id)
+            }
+            if self._plan.paths == 1 and master in present:
+                found |= {master}
+            else:
+                found |= present - {master} or present
+        return found
 
     def upkeep(self) -> bool:
         """Look which agents of the layout are gone; return whether it changes. Then the roster does, too."""
         before = self._state.layout
+        self._take_better()
         named = () if before is None else (*(each.contact for each in before.gateways), *before.sites[1:])
         gone = {each.id for each in named if self._is_away(each.id)}
         self._away = {each for each in self._away if self._is_away(each)} | (gone & self._gone)

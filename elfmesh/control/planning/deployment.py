@@ -41,11 +41,16 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class PlacedStage:
-    """An operator with the load of one replica, or, with `at`, a source or reader that stays where it is."""
+    """An operator with the load of one replica, or, with `at`, a source or reader that stays where it is.
+
+    `only`: the servers that may run it; None: all. `most`: how many replicas it has; None: as many as others.
+    """
 
     name: str
     load: float = 0.0
     at: tuple[str, ...] = ()
+    only: frozenset[str] | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,10 @@ def deployed(network: Network, replicas: int) -> Deployment:
     """Return the deployment of Algorithm 5: in each phase a replica of each operator, at least cost."""
     places = {stage.name: stage.at for stage in network.stages}
     notes: list[str] = []
-    for _ in range(replicas):
+    phases = max([replicas, *(stage.most or 0 for stage in network.stages)])
+    for phase in range(phases):
         for stage in network.stages:
-            if not stage.at:
+            if not stage.at and phase < (replicas if stage.most is None else stage.most):
                 found, note = _candidates(network, places, stage)
                 notes += [note] if note else []
                 if found:
@@ -246,6 +252,8 @@ def _candidates(network: Network, places: Places, stage: PlacedStage) -> tuple[l
 
 
 def _has_room(network: Network, places: Places, stage: PlacedStage, server: Server) -> bool:
+    if stage.only is not None and server.name not in stage.only:
+        return False
     loads = {each.name: each.load for each in network.stages}
     used = sum(loads[name] * servers.count(server.name) for name, servers in places.items())
     return used + stage.load < network.busy * server.capacity

@@ -35,6 +35,9 @@ from elfmesh.machine import Amount, Caused, Contact, Count, Id, Index, Message
 from elfmesh.srt.residency import Rule
 from elfmesh.wire import Codec
 
+TRIPS_MAX = 64
+"""Round trips in one report of a member."""
+
 HOPS_MAX = 3
 """Maximum number of agents that forward a request of a client."""
 
@@ -128,7 +131,12 @@ class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
 
 
 class Enroll(Message, frozen=True, tag="ctl.enroll"):
-    """Member to master, or routed to the job: its newest roster, and the first interval of its worker."""
+    """Member to master, or routed to the job: its newest roster, and the first interval of its worker.
+
+    Attributes:
+        trips: round trips to other members in microseconds, if the job has a layout. A master of an earlier
+            release ignores them.
+    """
 
     job: Id
     incarnation: str
@@ -136,6 +144,9 @@ class Enroll(Message, frozen=True, tag="ctl.enroll"):
     epoch: Count = 0
     version: Count = 0
     start: Index = FIRST
+    trips: Annotated[tuple[tuple[Id, Count], ...], msgspec.Meta(max_length=TRIPS_MAX)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
 
 
 class Leaving(Message, frozen=True, tag="ctl.leaving"):

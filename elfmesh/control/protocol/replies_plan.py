@@ -30,6 +30,23 @@ class PlannedLayout(msgspec.Struct, frozen=True):
     groups: list[PlannedGroup]
 
 
+class ExpectedLatency(msgspec.Struct, frozen=True):
+    """How long after the last seal of an interval its record is at the farthest site, by latencies alone.
+
+    Attributes:
+        by_votes_seconds: if votes of the sites close it.
+        by_master_seconds: if the master closes it.
+        measured: of the latencies between members, gateways and sites, how many the members have measured;
+            the others are medians.
+        of: how many these are.
+    """
+
+    by_votes_seconds: float
+    by_master_seconds: float
+    measured: int
+    of: int
+
+
 class PlannedStandby(msgspec.Struct, frozen=True):
     """A member that ships its open windows; `standby` has acknowledged them; null: none, by `problem`.
 
@@ -83,6 +100,7 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
         messages: those with contributions that cross between groups for each interval and partition; absent
             without a layout.
         messages_of_one: the same with PATHS 1.
+        expected: absent without a layout, and before a member has measured anything.
     """
 
     job: str
@@ -93,3 +111,4 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     standbys: PlannedStandbys | UnsetType = UNSET
     messages: int | UnsetType = UNSET
     messages_of_one: int | UnsetType = UNSET
+    expected: ExpectedLatency | UnsetType = UNSET

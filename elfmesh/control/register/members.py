@@ -4,13 +4,14 @@ Owns the decision to add, replace or move an acceptor. The register executes the
 overlapping changes.
 
 Invariants: the master replaces an acceptor only if lookups have not found it for `GONE_S`, if it leaves for
-good, if it has lost its votes, or if another agent spreads the acceptors better over failure domains while
-all of them answer. The register is founded by ids alone, because founders may know different labels of one
-agent. Labels are those that an agent itself has reported in a look-up. A new acceptor first gets the data
-that an acceptor must have, so that the change does not wait for it. If no agent can replace a voter that
-leaves, the register continues without it as soon as the voter waits only for this, unless it is the last
-voter. If no agent can replace an acceptor that has lost its votes, the register continues without it at once;
-it may become an acceptor again later.
+good, if it has lost its votes, or, while all of them answer, if another agent spreads the acceptors better
+over failure domains, or should be a site, or satisfies rules of members that the acceptor does not. The
+register is founded by ids alone, because founders may know different labels of one agent. Labels are those
+that an agent itself has reported in a look-up. A new acceptor first gets the data that an acceptor must have,
+so that the change does not wait for it. If no agent can replace a voter that leaves, the register continues
+without it as soon as the voter waits only for this, unless it is the last voter. If no agent can replace an
+acceptor that has lost its votes, the register continues without it at once; it may become an acceptor again
+later.
 
 A founder asks the agents nearest to the job's id. If an acceptor is not one of these, a change of the
 acceptors is settled only after a majority of them holds the terms that name the new ones. A voter that leaves
@@ -24,18 +25,19 @@ Paper: CASPaxos (Rystsov 2018) 2.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from elfmesh import ids
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.failure_domains import best_addition, best_exchange
+from elfmesh.control.jobs.failure_domains import best_addition, best_exchange, crowding
 from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
 from elfmesh.control.register.changes import ChangeRefused, Exchange, Settle
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 from elfmesh.safeguards import safeguard
+from elfmesh.srt.residency import ANYWHERE, Rule, allows
 
 GONE_S = 60.0
 """Time after which an acceptor that is away is replaced; a restart or reboot takes less."""
@@ -70,6 +72,27 @@ class Voting(Protocol):
         ...
 
 
+class Wishes(Protocol):
+    """Where the voters should be: the sites of a job vote."""
+
+    @property
+    def agents(self) -> Collection[bytes]:
+        """Agents that should vote, if the voters are spread as well with them."""
+        ...
+
+    @property
+    def rule(self) -> Rule:
+        """A rule that the voters should satisfy, however they are spread."""
+        ...
+
+
+class NoWishes:
+    """The voters may be anywhere."""
+
+    agents: frozenset[bytes] = frozenset()
+    rule: Rule = ANYWHERE
+
+
 class Electorate:
     """Keeps the acceptors of one job's register at their number.
 
@@ -78,6 +101,7 @@ class Electorate:
         proposer: proposer of the register.
         master: master of the job.
         wanted: number of voters.
+        wishes: returns where the voters should be.
         gone_s: time after which an acceptor that is away is replaced.
     """
 
@@ -88,8 +112,10 @@ class Electorate:
         master: Voting,
         *,
         wanted: int,
+        wishes: Callable[[], Wishes] = NoWishes,
         gone_s: float = GONE_S,
     ) -> None:
+        self._wishes = wishes
         self._context, self._proposer, self._master = context, proposer, master
         self._wanted, self._gone_s = wanted, gone_s
         self._invited: dict[bytes, float] = {}
@@ -183,8 +209,35 @@ class Electorate:
             if contact.id not in voting | self._away.keys() | self._leaving.keys() and self._may_vote(contact)
         ]
         ordered = sorted(filter(None, voters), key=lambda each: ids.distance(each.id, value.job))
-        found = best_exchange(ordered, candidates)
+        inside = [contact for contact in candidates if allows(self._wishes().rule, contact)]
+        found = self._inwards(ordered, inside) or best_exchange(ordered, inside)
+        found = found or self._wished(ordered, inside)
         return ([], []) if found is None else ([found[0].id], [found[1]])
+
+    def _inwards(self, voters: list[Contact], inside: list[Contact]) -> tuple[Contact, Contact] | None:
+        """Return the exchange of a voter that may be no site because of the members' rules."""
+        rule, me = self._wishes().rule, self._context.me.id
+        outside = [each for each in voters if not allows(rule, each) and each.id != me]
+        if not outside or not inside:
+            return None
+        rest = [each for each in voters if each is not outside[-1]]
+        return outside[-1], best_addition(rest, inside)[0]
+
+    def _wished(self, voters: list[Contact], inside: list[Contact]) -> tuple[Contact, Contact] | None:
+        """Return the exchange for a wished agent that spreads the voters as well."""
+        wished, me = self._wishes().agents, self._context.me.id
+        coming = [each for each in inside if each.id in wished]
+        going = [each for each in reversed(voters) if each.id not in wished and each.id != me]
+        pairs = ((one, other) for other in coming for one in going)
+        spread = crowding(voters)
+        return next(
+            (
+                (one, other)
+                for one, other in pairs
+                if crowding([*(each for each in voters if each is not one), other]) <= spread
+            ),
+            None,
+        )
 
     def _answered(self, contact: Contact) -> Contact | None:
         """Return a voter as it has reported itself; None if it is away, or has not answered yet."""

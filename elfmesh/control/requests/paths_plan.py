@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain, domain_text, share
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.layout import crossings, group_of, notes, residency_notes
+from elfmesh.control.paths.placing import Expectation
 from elfmesh.control.protocol.replies_plan import (
+    ExpectedLatency,
     JobLayout,
     PlannedGroup,
     PlannedLayout,
@@ -60,7 +62,14 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         standbys=UNSET if plan.standby_s is None else planned_standbys(master),
         messages=messages[0],
         messages_of_one=messages[1],
+        expected=_expected(term.layouts.expectation),
     )
+
+
+def _expected(found: Expectation | None) -> ExpectedLatency | UnsetType:
+    if found is None:
+        return UNSET
+    return ExpectedLatency(round(found.by_votes, 6), round(found.by_master, 6), found.measured, found.of)
 
 
 def standby_notes(members: Sequence[Contact], across: str) -> list[str]:

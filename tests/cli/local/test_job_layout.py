@@ -50,6 +50,12 @@ def test_a_layout_is_printed_with_its_groups_and_notes() -> None:
         "messages between regions for each interval and partition: 1 (PATHS 1: 1)",
         "note: 2 agents state no region and form a group of their own",
     ]
+    measured = {"by_votes_seconds": 0.1, "by_master_seconds": 0.2049, "measured": 7, "of": 9}
+    line = list(layout_lines(read_reply(JobLayout, LAYOUT | {"expected": measured})))[5]
+    assert line == (
+        "expected from the last seal to the farthest site: 0.100 s by votes, 0.205 s by the master"
+        " (7 of 9 latencies measured)"
+    )
     assert list(layout_lines(read_reply(JobLayout, ONE_TREE))) == ["shop/top", "note: it has one tree"]
 
 

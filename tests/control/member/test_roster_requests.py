@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant
+from elfmesh.control.jobs.terms import Gateway, Participant, PathLayout, RosterEntry, Terms
 from elfmesh.control.member.roster_requests import CHECK_S, ENROLL_S, LEAVE_AGAIN_S, RosterRequests
-from elfmesh.control.protocol.messages import Enroll, Leaving, unpack
+from elfmesh.control.protocol.messages import TRIPS_MAX, Enroll, Leaving, unpack
 from elfmesh.machine import Contact, Effect, Message, Send
 from elfmesh.overlay.events import Route
 from tests.control.contexts import new_context
-from tests.control.register.support import JOB, MANIFEST, A, run
+from tests.control.register.support import JOB, MANIFEST, TERMS, A, B, run
 
 JITTER = 1.25
 
@@ -22,6 +25,7 @@ class Applicant:
     def __init__(self) -> None:
         self.manifest, self.master = MANIFEST, A
         self.epoch, self.version, self.begun = 3, 5, 40
+        self.terms: Terms | None = None
         self.is_expected = False
         self.frontier: int | None = None
         self.has_left = False
@@ -135,3 +139,22 @@ def test_a_request_goes_to_the_master_that_is_known_now() -> None:
     (effect,) = rig.context.out
     assert isinstance(effect, Send)
     assert effect.to == rig.member.master
+
+
+def test_a_member_of_a_job_with_a_layout_reports_round_trips_to_its_agents_first() -> None:
+    rig = Rig()
+    others = [new_context(10 + number).me for number in range(TRIPS_MAX + 8)]
+    seconds = {each.id: 0.001 * number for number, each in enumerate(others, 1)} | {b"?" * 20: 0.5}
+    rig.context.facts = lambda topic: {"seconds": seconds} if topic == "round trips" else {}
+    members = tuple(RosterEntry(number, each, "m") for number, each in enumerate(others))
+    left = RosterEntry(99, B, "left", until=3)
+    terms = replace(TERMS, members=(*members, left))
+    rig.member.terms = terms
+    assert rig.requests.enrolment().trips is UNSET, "a job without a layout needs none"
+    layout = PathLayout("region", (Gateway("eu", others[-1]),), (A, others[-2]))
+    rig.member.terms = replace(terms, layout=layout)
+    trips = rig.requests.enrolment().trips
+    assert trips is not UNSET
+    assert trips[:2] == ((others[-1].id, 1000 * len(others)), (others[-2].id, 1000 * (len(others) - 1)))
+    assert len(trips) == TRIPS_MAX
+    assert {agent for agent, _ in trips} <= {each.id for each in others}

@@ -10,7 +10,7 @@ from elfmesh.control.context import GONE_S
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Participant, PathLayout, RosterEntry
-from elfmesh.control.paths.layouts import Layouts
+from elfmesh.control.paths.layouts import GAIN, PLAN_S, Layouts, WishedVoters
 from elfmesh.machine import Contact
 from tests.control.master.stub_term import StubTerm, other
 from tests.control.member.support import TEXT
@@ -85,3 +85,85 @@ def test_a_gateway_that_is_back_at_once_stays() -> None:
     assert not rig.layouts.upkeep()
     assert not rig.layouts.upkeep()
     assert rig.gateways() == before
+
+
+SITES = PATHS.replace("PATHS 1", "PATHS 3")
+
+
+def measure(rig: Rig, far: bytes, us: int) -> None:
+    """All agents are 1 ms from each other, but one is far away."""
+    agents = [*rig.members, rig.term.context.me]
+    for one in agents:
+        others = [each.id for each in agents if each is not one]
+        found = [(other, us if far in (one.id, other) else 1000) for other in others]
+        rig.layouts.trips.report(one.id, found, rig.term.context.now)
+
+
+def test_a_gateway_moves_when_a_measured_placement_costs_much_less() -> None:
+    rig = Rig()
+    rig.layouts.upkeep()
+    before = rig.gateways()
+    measure(rig, before["us"].id, 400_000)
+    rig.layouts.look_for_better()
+    assert not rig.layouts.upkeep(), "it is not time yet"
+    rig.term.context.now += PLAN_S
+    measure(rig, before["us"].id, 400_000)
+    rig.layouts.look_for_better()
+    assert rig.layouts.is_stale, "a grant ends first"
+    version = rig.term.book.version
+    assert rig.layouts.upkeep()
+    assert rig.term.book.version == version + 1
+    after = rig.gateways()
+    assert after["eu"] == before["eu"]
+    assert after["us"] != before["us"]
+    rig.layouts.follow_roster()
+    assert rig.gateways() == after, "it stays when the roster changes"
+    assert rig.term.context.stats["control.placements"] == 1
+
+
+def test_a_gateway_stays_if_the_gain_is_small_or_the_better_agent_is_away() -> None:
+    rig = Rig()
+    rig.layouts.upkeep()
+    before = rig.gateways()
+    rig.term.context.now += PLAN_S
+    measure(rig, before["us"].id, int(1000 / GAIN) - 200)
+    rig.layouts.look_for_better()
+    assert not rig.layouts.upkeep()
+    other_one = next(each for each in rig.members if each.region == "us" and each != before["us"])
+    rig.term.context.now += PLAN_S
+    measure(rig, before["us"].id, 400_000)
+    rig.term.context.lost(other_one.id)
+    rig.layouts.look_for_better()
+    assert not rig.layouts.upkeep(), "an estimate does not show that an agent is reachable"
+    assert rig.gateways() == before
+
+
+def test_a_placement_is_dropped_if_its_agent_is_lost_before_the_layout_changes() -> None:
+    rig = Rig()
+    rig.layouts.upkeep()
+    before = rig.gateways()
+    rig.term.context.now += PLAN_S
+    measure(rig, before["us"].id, 400_000)
+    rig.layouts.look_for_better()
+    rig.term.context.lost(
+        next(each.id for each in rig.members if each.region == "us" and each != before["us"])
+    )
+    assert not rig.layouts.upkeep()
+    assert rig.gateways() == before
+
+
+def test_the_sites_of_a_placement_are_wished_as_voters_and_rules_of_members_limit_them() -> None:
+    rig = Rig(SITES)
+    assert rig.layouts.wished_voters == WishedVoters()
+    rig.layouts.upkeep()
+    layout = rig.layouts.layout
+    assert layout is not None
+    far = layout.sites[1]
+    rig.term.context.now += PLAN_S
+    measure(rig, far.id, 400_000)
+    rig.layouts.look_for_better()
+    assert rig.layouts.upkeep()
+    wished = rig.layouts.wished_voters
+    assert wished.agents
+    assert far.id not in wished.agents
+    assert Rig(PATHS).layouts.wished_voters == WishedVoters()

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.jobs.register_value import RegisterCell
+from elfmesh.control.paths.layouts import WishedVoters
 from elfmesh.control.register.changes import Change, ChangeRefused, Exchange, Settle
 from elfmesh.control.register.members import GONE_S, READY_S, Electorate
 from elfmesh.control.register.proposer import Proposer
@@ -29,7 +30,9 @@ class Rig:
         self.invited: list[Contact] = []
         self.outcomes: list[RegisterCell | ChangeRefused] = []
         self.counting: list[tuple[tuple[Contact, ...], Callable[[int], None]]] = []
-        self.electorate = Electorate(self.context, cast(Proposer, self), self, wanted=wanted)
+        self.wishes = WishedVoters()
+        about = self.context, cast(Proposer, self), self
+        self.electorate = Electorate(*about, wanted=wanted, wishes=lambda: self.wishes)
 
     # -- the proposer ----------------------------------------------------------------------------------
 
@@ -199,6 +202,47 @@ def test_the_labels_of_an_agent_are_those_that_it_has_reported_itself() -> None:
     rig = Racks()
     rig.upkeep(ME, *(at(each, rack) for each, rack in zip(CROWDED, ("r1", "r2", "r3"), strict=True)))
     assert rig.invited == [], "the register's value has old labels of the voters"
+
+
+NEAR_FAR = at(Contact(b"\xed" * 20, "sim", 15), "r2")
+"""An agent of the same rack as `FAR`, which is nearer to the job."""
+
+
+class Wishing(Racks):
+    """The voters are this agent, and one in each of two racks."""
+
+    def __init__(self, wishes: WishedVoters) -> None:
+        super().__init__()
+        self.wishes = wishes
+        self.cell = RegisterCell(replace(VALUE, acceptors=(ME, CROWDED[0], FAR)))
+
+    def pass_with(self, *members: Contact) -> None:
+        for _ in range(3):
+            self.upkeep(ME, CROWDED[0], members=(FAR, *members), found=True)
+            run(self.context, self.context.now + READY_S)
+
+
+def test_a_voter_moves_to_an_agent_that_should_be_a_site_if_the_voters_are_spread_as_well() -> None:
+    rig = Wishing(WishedVoters())
+    rig.pass_with(NEAR_FAR)
+    assert rig.changes == [], "no voter moves without a wish"
+    rig = Wishing(WishedVoters(frozenset({NEAR_FAR.id, CROWDED[0].id})))
+    rig.pass_with(NEAR_FAR)
+    assert rig.changes[:1] == [Exchange("i", 1, NEAR_FAR, FAR.id)]
+    rig = Wishing(WishedVoters(frozenset({NEAR_FAR.id, FAR.id})))
+    rig.pass_with(NEAR_FAR)
+    assert rig.changes == [], "two voters in one rack are worse than a voter that is no site"
+
+
+def test_a_voter_moves_inside_the_rules_of_the_members_however_the_voters_are_spread() -> None:
+    inside = at(Contact(b"\xec" * 20, "sim", 16), "r1")
+    rig = Wishing(WishedVoters(rule=(("rack=r1",),)))
+    rig.pass_with(inside, NEAR_FAR)
+    assert rig.changes[:1] == [Exchange("i", 1, inside, FAR.id)]
+    rig.cell = RegisterCell(replace(VALUE, acceptors=(ME, CROWDED[0], inside)))
+    rig.changes.clear()
+    rig.pass_with(inside, NEAR_FAR)
+    assert rig.changes == [], "it does not move back to another rack"
 
 
 def joint_with_a_far_voter(leaves: Contact | None = None) -> Racks:

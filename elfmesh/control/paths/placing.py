@@ -1,0 +1,206 @@
+"""Where Algorithm 5 and its improvement place the gateways and sites of a job, by measured latencies.
+
+Owns the network that a job is: the members of each group are sources, which stay where they are; each group
+has one gateway among its members; the sites are the master and members of other groups. Each stream has the
+rate 1, because a contribution is about as large at every member. Pure: `layouts` decides when it runs and
+whether the present layout costs enough more to be changed.
+
+Invariant: a gateway is a member of its group, and only allowed agents are candidates, so that no placement
+departs from `paths.layout`.
+
+Paper: Hwang et al. V-A. Deviation: of each group, at most `CANDIDATES` members are considered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from elfmesh.control.jobs.terms import PathLayout
+from elfmesh.control.paths.layout import gateway_of, group_of
+from elfmesh.control.paths.round_trips import Latencies, RoundTrips
+from elfmesh.control.planning.deployment import (
+    Chooser,
+    Flow,
+    Network,
+    PlacedStage,
+    Server,
+    deployed,
+    improved,
+    total_cost,
+)
+from elfmesh.machine import Contact
+
+CANDIDATES = 8
+"""Members of a group that are considered: those with the least mean latency to other agents."""
+
+MASTER, SITES = "master", "sites"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A better layout.
+
+    Attributes:
+        gateways: agent of each group.
+        sites: agents beside the master.
+        cost: latencies of all streams together, and `before` those of the present layout.
+    """
+
+    gateways: Mapping[str, bytes]
+    sites: tuple[bytes, ...]
+    cost: float
+    before: float
+
+
+def better_placement(
+    layout: PathLayout,
+    master: Contact,
+    members: Sequence[Contact],
+    trips: RoundTrips,
+    gateways: Collection[bytes],
+    sites: Collection[bytes],
+    rng: Chooser,
+) -> Placement | None:
+    """Return the placement that costs least; None without measurements.
+
+    Args:
+        layout: the present one.
+        master: the first site.
+        members: of the job.
+        trips: what they have measured.
+        gateways: members that may be gateways.
+        sites: members that may be sites.
+        rng: chooses layouts from which the improvement begins.
+    """
+    groups = {each.id: group_of(each, layout.label) for each in (*members, master)}
+    latencies = trips.latencies(groups)
+    if latencies is None:
+        return None
+    present = {each.contact.id for each in layout.gateways} | {each.id for each in layout.sites}
+    chosen = _candidates(layout, members, latencies, present, trips)
+    network = _network(layout, master, chosen, latencies, gateways, sites)
+    before: dict[str, tuple[str, ...]] = {stage.name: stage.at for stage in network.stages}
+    before |= {f"gateway {each.group}": (each.contact.id.hex(),) for each in layout.gateways}
+    if len(layout.sites) > 1:
+        before[SITES] = tuple(each.id.hex() for each in layout.sites[1:])
+    found = improved(network, deployed(network, 1), rng).places
+    if any(len(found[name]) != len(before[name]) for name in found):
+        return None  # a group or a site has no candidate now
+    return Placement(
+        {each.group: bytes.fromhex(found[f"gateway {each.group}"][0]) for each in layout.gateways},
+        tuple(bytes.fromhex(each) for each in found.get(SITES, ())),
+        total_cost(network, found),
+        total_cost(network, before),
+    )
+
+
+def _candidates(
+    layout: PathLayout,
+    members: Sequence[Contact],
+    latencies: Latencies,
+    present: Collection[bytes],
+    trips: RoundTrips,
+) -> dict[str, list[Contact]]:
+    """Return the members of each group that are considered; those of the present layout are among them."""
+    found: dict[str, list[Contact]] = {each.group: [] for each in layout.gateways}
+    for each in members:
+        found.setdefault(group_of(each, layout.label), []).append(each)
+    ends = [each.contact.id for each in layout.gateways]
+
+    def order(agent: Contact) -> tuple[bool, bool, float, bytes]:
+        mean = sum(latencies.between(agent.id, end) for end in ends)
+        return agent.id not in present, not trips.has_reported(agent.id), mean, agent.id
+
+    return {group: sorted(agents, key=order)[:CANDIDATES] for group, agents in found.items()}
+
+
+def _network(
+    layout: PathLayout,
+    master: Contact,
+    chosen: Mapping[str, Sequence[Contact]],
+    latencies: Latencies,
+    gateways: Collection[bytes],
+    sites: Collection[bytes],
+) -> Network:
+    agents = {each.id: each for each in (master, *(each for group in chosen.values() for each in group))}
+    here = group_of(master, layout.label)
+    servers = tuple(Server(each.id.hex(), 1.0, group_of(each, layout.label)) for each in agents.values())
+    stages, flows = [], []
+    for each in layout.gateways:
+        members = [agent.id for agent in chosen[each.group]]
+        may = frozenset(agent.hex() for agent in members if agent in gateways)
+        source, gateway = f"members {each.group}", f"gateway {each.group}"
+        stages += [PlacedStage(source, at=_names(members)), PlacedStage(gateway, only=may)]
+        flows += [Flow(source, gateway, 1.0), Flow(gateway, MASTER, 1.0)]
+        flows += [Flow(gateway, SITES, 1.0)] if len(layout.sites) > 1 else []
+    stages.append(PlacedStage(MASTER, at=(master.id.hex(),)))
+    if (count := len(layout.sites) - 1) > 0:
+        allowed = [each for each in agents.values() if each.id in sites and each.id != master.id]
+        apart = [each for each in allowed if group_of(each, layout.label) != here]
+        enough = len({group_of(each, layout.label) for each in apart}) >= count
+        only = frozenset(each.id.hex() for each in (apart if enough else allowed))
+        stages.append(PlacedStage(SITES, only=only, most=count))
+    latency = {
+        (one.hex(), other.hex()): latencies.between(one, other)
+        for one in agents
+        for other in agents
+        if one != other
+    }
+    return Network(servers, tuple(stages), tuple(flows), latency)
+
+
+def _names(agents: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(each.hex() for each in agents)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How long after the last seal of an interval its record is at the farthest site, in seconds.
+
+    Attributes:
+        by_votes: if votes of the sites close it.
+        by_master: if the master closes it, with as many voters as sites.
+        measured: of the latencies that this is made of, how many are measured.
+        of: how many these are.
+    """
+
+    by_votes: float
+    by_master: float
+    measured: int
+    of: int
+
+
+def expectation(
+    layout: PathLayout, master: Contact, members: Sequence[Contact], trips: RoundTrips
+) -> Expectation | None:
+    """Return what the latencies of a layout amount to, without queues and losses; None: none is measured."""
+    groups = {each.id: group_of(each, layout.label) for each in (*members, master, *layout.sites)}
+    latencies = trips.latencies(groups)
+    if latencies is None:
+        return None
+    sites = [each.id for each in layout.sites or (master,)]
+    used: set[tuple[bytes, bytes]] = set()
+
+    def between(one: bytes, other: bytes) -> float:
+        if one != other:
+            used.add((min(one, other), max(one, other)))
+        return latencies.between(one, other)
+
+    collected: dict[bytes, float] = {}
+    for member in members:
+        gateway = gateway_of(member, layout)
+        at = member.id if gateway is None else gateway.contact.id
+        collected[at] = max(collected.get(at, 0.0), between(member.id, at))
+    arrived = [
+        max((spent + between(at, site) for at, spent in collected.items()), default=0.0) for site in sites
+    ]
+    majority = len(sites) // 2
+    voted = [
+        sorted(since + between(one, site) for since, one in zip(arrived, sites, strict=True))[majority]
+        for site in sites
+    ]
+    round_s = 2 * sorted(between(sites[0], each) for each in sites)[majority]
+    farthest = max(between(sites[0], each) for each in sites)
+    known = sum(latencies.is_measured(*pair) for pair in used)
+    return Expectation(max(voted), arrived[0] + round_s + farthest, known, len(used))
