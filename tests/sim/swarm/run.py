@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any
 
 from tests.sim.swarm.disk import SimOS
@@ -51,6 +52,12 @@ async def _run(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_exception)
     swarm = Swarm(scenario, system, path, on_log)
+    with swarm.history.residence.listening() if scenario.keeping else nullcontext():
+        return await _lived(scenario, system, swarm)
+
+
+async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:
+    loop = asyncio.get_running_loop()
     await swarm.begin()
     await asyncio.sleep(scenario.calm_s)
     nemesis = Nemesis(swarm, random.Random(f"nemesis/{scenario.seed}"))

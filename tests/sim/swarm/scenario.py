@@ -85,6 +85,7 @@ class Scenario:
         read_bytes: how much of a log is read at once; None: as much as agents do, here all there is.
         page_bytes: of rows that travel with their record, and of a page of more; None: as agents do.
         ordered: whether an ORDERED topic is made of the lines, beside the jobs.
+        keeping: the rack whose hosts keep their data inside; "": none.
         traffic_seed: of what the web servers write, which then begins at a fixed time; None: the seed's.
     """
 
@@ -112,6 +113,7 @@ class Scenario:
     page_bytes: int | None = None
     traffic_seed: int | None = None
     ordered: bool = False
+    keeping: str = ""
 
     @property
     def has_posts(self) -> bool:
@@ -138,6 +140,7 @@ class Scenario:
             for job in self.jobs
         )
         jobs += "; and an ORDERED topic" if self.ordered else ""
+        jobs += f"; hosts of {self.keeping} keep their data there" if self.keeping else ""
         return (
             f"seed {self.seed}: {self.hosts} hosts in {self.racks} racks, {self.safety_s:.0f} s with"
             f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s, fanout {self.fanout}\n"
@@ -217,7 +220,13 @@ def draw(seed: int) -> Scenario:
     drawn = _drawn(seed)
     if seed < VARIED_FROM:
         return drawn
-    return _wide(_posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn))))))))
+    return _keeping(_wide(_posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn)))))))))
+
+
+def _keeping(scenario: Scenario) -> Scenario:
+    """Hosts of one rack keep their data inside; see `drawing.wide`."""
+    rack = wide.keeping_rack(scenario.seed, scenario.racks)
+    return replace(scenario, keeping=rack) if rack else scenario
 
 
 def _wide(scenario: Scenario) -> Scenario:

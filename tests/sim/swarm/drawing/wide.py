@@ -15,6 +15,9 @@ from tests.sim.swarm.workload import OWN, SHARED, Traffic
 FROM, TO = 300, 1_000_000
 """The seeds that draw these kinds; those below, and those of schedules, say what they said."""
 
+KEEPING_FROM = 600
+"""The seeds that draw hosts which keep their data in their rack; those below have none."""
+
 SITES = 3
 VOTES = "VOTES"
 STATED, ASSUMED = "STATED", "ASSUMED"
@@ -33,6 +36,14 @@ def kind_of(seed: int) -> str:
     if not FROM <= seed < TO:
         return ""
     return random.Random(f"votes/{seed}").choice(KINDS) or random.Random(f"promises/{seed}").choice(PROMISES)
+
+
+def keeping_rack(seed: int, racks: int) -> str:
+    """Return the rack whose hosts keep their data inside, in every second seed; "": none."""
+    rng = random.Random(f"keeping/{seed}")
+    if not KEEPING_FROM <= seed < TO or rng.random() < 1 / 2:
+        return ""
+    return f"r{rng.randrange(racks)}"
 
 
 def voting(jobs: Sequence[Job]) -> tuple[Job, ...]:

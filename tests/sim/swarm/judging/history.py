@@ -27,6 +27,7 @@ from tests.sim.swarm.clients import Clients
 from tests.sim.swarm.judging.emitted import early_lines
 from tests.sim.swarm.judging.voted import AT_SITES, at_site
 from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
+from tests.sim.swarm.residing.watch import Residence
 from tests.sim.swarm.row_pages import PageWatch
 
 Incarnation = tuple[str, str]
@@ -165,6 +166,7 @@ class History:
     released: dict[tuple[str, Incarnation], list[tuple[float, int]]] = field(default_factory=dict)
     """By host and job: when its worker was told that everything below an interval is closed."""
     worker_starts: WorkerStarts = field(default_factory=WorkerStarts)
+    residence: Residence = field(default_factory=Residence)
     opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)

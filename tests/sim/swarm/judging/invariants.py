@@ -36,6 +36,7 @@ from tests.sim.swarm.judging.spreading import i17_voters_are_spread
 from tests.sim.swarm.judging.sums import i1_buckets_add_up, i1_violations_are_counted
 from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_deliver_each_post_once
 from tests.sim.swarm.recovering import d4_old_voters_yield
+from tests.sim.swarm.residing.watch import d23_data_stays, may_take_no_part
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
 from tests.sim.swarm.scenario import CLOCK_OFFSET, CLOCK_STEP, Scenario
 from tests.sim.world.wall import EPOCH_US
@@ -233,6 +234,7 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
                 for spans in out.unreached(truth.key, founder, record.epoch)
                 for since, to in spans
             )
+            away = away or may_take_no_part(out, truth, founder, record.epoch)
             if founder not in roster and not away:
                 yield f"{where}: {founder} was there from the beginning and is not expected"
 
@@ -359,6 +361,7 @@ ALL: dict[str, Invariant] = {
     "I14 replay": i14_replay_changes_nothing,
     "D-19 early": d19_early_rows_stay,
     "D-21 prefixes": d21_prefixes_are_true,
+    "D-23 residency": d23_data_stays,
     "topics": topics_deliver_each_post_once,
     "ordered topic": ordered_topic_has_one_order,
     "I16 older": i16_nothing_older_runs,

@@ -1,0 +1,49 @@
+"""The watch over data that stays in a rack notices what leaves it; seeds draw hosts that keep theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+from elfmesh.control.jobs.policy import OPEN
+from tests.sim.swarm import host
+from tests.sim.swarm.drawing import wide
+from tests.sim.swarm.judging.invariants import d23_data_stays
+from tests.sim.swarm.judging.outcome import Outcome
+from tests.sim.swarm.run import check, run
+from tests.sim.swarm.scenario import Scenario, draw
+from tests.sim.swarm.soak import quiet
+
+SEED = 601
+"""Hosts of one rack keep their data, copies of contributions are kept, and the master of a job is inside."""
+
+
+def short() -> Scenario:
+    return replace(draw(SEED), safety_s=20.0, faults=())
+
+
+def lived(scenario: Scenario) -> Outcome:
+    quiet()
+    return run(scenario)
+
+
+def test_seeds_from_a_number_on_draw_hosts_that_keep_their_data() -> None:
+    before = [draw(seed).keeping for seed in range(wide.KEEPING_FROM)]
+    assert set(before) == {""}
+    drawn = [draw(seed) for seed in range(wide.KEEPING_FROM, wide.KEEPING_FROM + 100)]
+    kept = [each for each in drawn if each.keeping]
+    assert 30 < len(kept) < 70
+    assert all(each.keeping in {f"r{number}" for number in range(each.racks)} for each in kept)
+
+
+def test_data_of_hosts_is_sent_inside_their_rack_only_and_every_invariant_holds() -> None:
+    outcome = lived(short())
+    assert outcome.history.residence.sent > 0
+    assert check(outcome) == {}
+
+
+def test_the_watch_notices_hosts_whose_rule_is_not_obeyed() -> None:
+    """The watch takes the hosts for keeping, and their agents know no rule."""
+    with mock.patch.object(host, "replace", return_value=OPEN):
+        outcome = lived(short())
+    assert any("went to" in line for line in d23_data_stays(outcome))
