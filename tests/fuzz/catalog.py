@@ -12,6 +12,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     **{f"messages-{room}": ("wire_targets", "messages", (room,)) for room in ("overlay", "srt", "control")},
     "cores": ("core_targets", "cores", ()),
     "votes": ("vote_targets", "votes", ()),
+    "parts": ("part_targets", "parts", ()),
     "early-states": ("delivery_targets", "early_states", ()),
     "posts": ("delivery_targets", "posts", ()),
     "partials": ("state_targets", "partials", ()),
