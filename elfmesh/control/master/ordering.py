@@ -2,7 +2,8 @@
 
 Owns the posts that wait for the register, and the newest position of each producer that a record contains.
 The results log is the order: each record has the posts that arrived while the register closed the record
-before it. The number of a record grows with it; it is about the time of its newest post.
+before it. The number of a record grows with it; it is about the time of its newest post, and at most
+`AHEAD_US_MAX` after the master's clock, because one wrong time would otherwise move all later numbers.
 
 Invariants: a post is in at most one record, because a record contains only posts above the newest position of
 their producer, and positions of a producer arrive in order (`member.post_senders`). The positions are in the
@@ -44,6 +45,9 @@ RECORD_BYTES_MAX = 1 << 20
 
 WAITING_BYTES_MAX = 8 << 20
 """Size of the posts that wait for the register beyond which further ones are dropped; they come again."""
+
+AHEAD_US_MAX = 60_000_000
+"""How far a record may be ahead of the master's clock. Smaller differences of clocks change nothing."""
 
 PRODUCERS_MAX = 4096
 """Producers whose positions are kept. The one that has posted least recently is forgotten; if its agent then
@@ -127,9 +131,18 @@ class OrderedPosts:
         self._settle()
         if paused or not self._waiting or self._made is not None:
             return None
-        newest_us = max(each.post.at_us for each in self._next())
+        newest_us = self._bounded(max(each.post.at_us for each in self._next()))
         index = max(at, newest_us // self._plan.slide_us)
         return Decision(at, index, False) if index > at else Decision(at, at + 1, True)
+
+    def _bounded(self, newest_us: int) -> int:
+        """Return the time of the next record; a host without a clock, 0, sets no bound."""
+        context = self._term.context
+        now_us = int(context.facts("clock").get("now_us", 0))
+        if not 0 < now_us < newest_us - AHEAD_US_MAX:
+            return newest_us
+        context.stats["control.order_ahead"] += 1
+        return now_us + AHEAD_US_MAX
 
     def make(self, decision: Decision, rev: int) -> tuple[ResultRecord, bytes]:
         inside = self._next()

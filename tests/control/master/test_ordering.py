@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.master.ordering import PRODUCERS_MAX, encoded, restored
+from elfmesh.control.master.ordering import AHEAD_US_MAX, PRODUCERS_MAX, encoded, restored
 from elfmesh.control.protocol.messages_order import OrderPosts, Post, encode_posts
-from tests.control.master.topic_world import JOB, TEXT, TopicWorld, storm
+from elfmesh.units import MICROS
+from tests.control.master.topic_world import BASE_US, JOB, TEXT, TopicWorld, storm
 from tests.exhaustive import few
 
 
@@ -90,6 +91,23 @@ def test_what_is_no_order_is_counted_and_dropped() -> None:
         posts = [Post("p", start * 16 + each.position, 0, each.body) for each in big]
         ordering.on_order_posts(sender, message, encode_posts(posts))
     assert stats["control.order_dropped"] > 0, "what waits is bounded"
+
+
+def test_a_post_of_the_far_future_does_not_move_the_numbers_of_records() -> None:
+    world = topic()
+    for agent in world.living:
+        agent.control.context.facts = lambda topic: {"now_us": BASE_US + round(world.now * 1e6)}
+    far = BASE_US + 10 * 365 * 86_400 * MICROS
+    world.spools[1].append(Post("p", 0, far, '"1/p/0"'))
+    world.publish(1, "p", 2)
+    world.run(2.0)
+    world.publish(2, "q")
+    world.run(2.0)
+    assert len(world.check()) == 4, "the post is in the order, like those behind it"
+    records = [record for record, _ in world.results(world[0], "ads/clicks")]
+    latest_us = BASE_US + round(world.now * 1e6) + AHEAD_US_MAX
+    assert max(record.start_us for record in records) <= latest_us
+    assert world.master("ads/clicks").control.context.stats["control.order_ahead"] > 0
 
 
 def test_positions_are_restored_from_the_newest_record() -> None:
