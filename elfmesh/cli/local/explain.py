@@ -180,10 +180,8 @@ def _determinism(found: dict[str, Any]) -> Iterator[Node]:
     """Yield the labels of the outputs, as `elf blazes` derives them."""
     for output in found["outputs"]:
         if output["provisional"]:
-            yield (
-                f"determinism of tentative rows: {output['label']}, until the final record replaces them",
-                [],
-            )
+            kind = output["name"].rpartition(" ")[2]
+            yield f"determinism of {kind} rows: {output['label']}, {output['until']}", []
             continue
         both = f" | {output['otherwise']}" if output["otherwise"] else ""
         conditions = f", if {', '.join(output['conditions'])}" if output["conditions"] else ""

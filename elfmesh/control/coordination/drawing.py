@@ -37,7 +37,7 @@ def lines(analysis: Analysis, *, require: Severity = Severity.ASYNC) -> Iterator
     width = max((len(name) for name in analysis.outputs if name not in provisional), default=0)
     for name, label in analysis.outputs.items():
         if name in provisional:
-            yield f"  {name}   {label.severity}   until the final record replaces it"
+            yield f"  {name}   {label.severity}   {provisional[name]}"
             continue
         conditions = f"   if {', '.join(sorted(label.conditions))}" if label.conditions else ""
         sealed = f"   sealed ({'; '.join(sorted(map(str, label.seals)))})" if label.seals else ""
@@ -135,6 +135,7 @@ def _output(analysis: Analysis, name: str, label: StreamLabel, require: Severity
     return {
         "name": name,
         "provisional": name in analysis.graph.provisional,
+        "until": analysis.graph.provisional.get(name),
         "label": str(label.severity),
         "otherwise": str(otherwise) if otherwise != label.severity else None,
         "conditions": sorted(label.conditions),

@@ -105,7 +105,7 @@ class DataStream:
         once: no record arrives twice.
         delayed: its records belong to later intervals than those from which they were made.
         order: M1 or M2 if an order is imposed, together with the other inputs of its consumer.
-        provisional: a final output will replace this one.
+        provisional: what ends this output, if others count for it, such as a final record; "" if it is final.
         conditions: what is assumed of its records, by counts of the records that are made from them.
     """
 
@@ -118,7 +118,7 @@ class DataStream:
     delayed: bool = False
     order: str = ""
     at: Place = Place()
-    provisional: bool = False
+    provisional: str = ""
     conditions: tuple[str, ...] = ()
 
 
@@ -201,9 +201,9 @@ class Graph:
         return found
 
     @cached_property
-    def provisional(self) -> frozenset[str]:
-        """Return the outputs that a final output replaces."""
-        return frozenset(each.name for each in self.outputs if each.provisional)
+    def provisional(self) -> Mapping[str, str]:
+        """Return the outputs in whose place others count, with what ends them."""
+        return {each.name: each.provisional for each in self.outputs if each.provisional}
 
     @cached_property
     def _groups(self) -> Mapping[str, str]:

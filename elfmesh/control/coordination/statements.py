@@ -65,6 +65,10 @@ SHAPED = frozenset(EXACT)
 
 CONDITIONS = ("completeness = 1", "late_dropped = 0", "expired = 0", "source_gap = 0")
 READ_CONDITIONS = ("records that are read are clean",)
+UNTIL_FINAL = "until the final record replaces it"
+UNTIL_AT = "without `--at TIME`, because a reader gets the newest record, which others may have later"
+"""Why an output is provisional."""
+
 WEBHOOK, PROMETHEUS = "webhook", "prometheus"
 """Types of sinks that read or store in ways of their own."""
 
@@ -127,7 +131,7 @@ def _sink(edge: TaskEdge, outputs: Collection[Port | None]) -> tuple[Component, 
     ]
     streams += [
         DataStream(name if target == "rows" else f"{name} {target}", (name, target), None,
-                   provisional=target != "rows", at=place)
+                   provisional=UNTIL_FINAL if target != "rows" else "", at=place)
         for target in dict.fromkeys(path.target for path in paths)
     ]  # fmt: skip
     replicated = True if sink.type == PROMETHEUS else None
@@ -227,7 +231,8 @@ class _JobComponents:
                 "row", "state", annotated("OW" if shaped else "CW"), why=why,
                 at=self._at([shaped] if shaped else []), remedy=shaped.remedy if shaped else "",
             )  # fmt: skip
-            self.components.append(Component(state, (write, read), at=self.begin, group=self.name))
+            rep = True if kind == "tentative" and self._has_sites else None
+            self.components.append(Component(state, (write, read), rep, self.begin, self.name))
             self.streams.append(DataStream(f"{state} row", (name, "row"), (state, "row"), seals))
             assumed = self.assumed if kind == "early" else ()
             ticks = DataStream(f"{state} {tick}", None, (state, tick), (by,), conditions=assumed)
@@ -249,9 +254,30 @@ class _JobComponents:
                 paths.append(AnnotatedPath(source, kind, _annotation(steps), why=reason, at=self._at(steps)))
                 self.streams.append(DataStream(f"{name} {source}", ports[kind], (name, source)))
             label = self.name if kind == "final" else f"{self.name} {kind}"
-            self.streams.append(DataStream(label, (name, kind), None, provisional=kind == "tentative"))
+            self.streams.append(
+                DataStream(label, (name, kind), None, provisional=UNTIL_FINAL if kind == "tentative" else "")
+            )
         order = _ORDERS.get(job.delivery, "") if job is not None and job.delivery is not None else ""
-        self.components.append(Component(name, tuple(paths), at=self.begin, group=self.name, order=order))
+        # Each site makes the record, and one of them is closed: its rows are those of one instance.
+        rep = False if self._has_sites else None
+        self.components.append(Component(name, tuple(paths), rep, self.begin, self.name, order))
+        if job is None and any(each.kind is EdgeKind.RESULTS for each in self.edges):
+            self._newest(name)
+
+    def _newest(self, root: str) -> None:
+        """Add the rows of `elf query` without `--at`: each reader has its own newest record."""
+        name = f"{self.name} newest"
+        path = AnnotatedPath(
+            "final", "rows", annotated("OR"), why="it reads the newest record", at=self.begin
+        )
+        self.components.append(Component(name, (path,), True, self.begin, self.name))
+        self.streams.append(DataStream(f"{name} final", (root, "final"), (name, "final")))
+        self.streams.append(DataStream(name, (name, "rows"), None, provisional=UNTIL_AT))
+
+    @property
+    def _has_sites(self) -> bool:
+        """Whether several sites make tentative records, each from the contributions that it has."""
+        return self.statement.job is not None and self.statement.job.paths > 1
 
     def _early_cost(self) -> str:
         """Return when a row is emitted early, and for what it waits."""

@@ -12,7 +12,7 @@ from elfmesh.control.coordination.derivation import Analysis
 from elfmesh.control.coordination.drawing import lines
 from elfmesh.control.coordination.graph import SealedOn
 from elfmesh.control.coordination.repair import remedies
-from elfmesh.control.coordination.statements import CONDITIONS, dataflow
+from elfmesh.control.coordination.statements import CONDITIONS, UNTIL_AT, dataflow
 from elfmesh.control.jobs.graph import JobSink, job_graph
 from elfmesh.ql import parse_many
 from tests.hostile.cost import calls
@@ -172,7 +172,36 @@ def test_tentative_rows_are_run_until_the_final_record() -> None:
 def test_copies_of_bytes_and_sites_leave_the_label_of_final_rows(option: str) -> None:
     found = analysed(f"CREATE JOB a.b {option} AS SELECT count(*) AS n FROM log " + WINDOW)
     assert found.shown("a.b") == "Async"
-    assert not found.replicated
+    assert "a.b root" not in found.replicated
+
+
+@pytest.mark.parametrize(("sites", "label"), [(1, "Run"), (2, "Inst"), (3, "Inst")])
+def test_tentative_rows_of_several_sites_differ_between_readers_and_final_rows_do_not(
+    sites: int, label: str
+) -> None:
+    text = f"CREATE JOB a.b PATHS {sites} ACROSS rack AS SELECT count(*) AS n FROM log " + WINDOW
+    reader = "CREATE JOB a.c EVERY '1 m' AS SELECT sum(n) AS n FROM a.b"
+    found = analysed(text, reader)
+    assert found.shown("a.b tentative") == label
+    assert (found.shown("a.b"), found.shown("a.c")) == ("Async", "Async")
+    assert found.replicated == (frozenset({"a.b rows tentative"}) if sites > 1 else frozenset())
+
+
+def test_sites_do_not_hide_a_label_of_the_rows() -> None:
+    text = "CREATE JOB a.b PATHS 3 ACROSS rack AS " + LOOKUP.replace("(*)", "(*) AS n")
+    found = analysed(text.replace("GROUP BY", "GROUP BY TUMBLE(ts, INTERVAL '5' SECOND),"))
+    assert (found.shown("a.b"), found.shown("a.b tentative")) == ("Run", "Inst")
+
+
+def test_a_query_of_the_newest_record_differs_between_readers_and_one_at_a_time_does_not() -> None:
+    found = analysed("SELECT sum(n) AS n FROM a.b")
+    assert (found.shown("query 1"), found.shown("query 1 newest")) == ("Async", "Inst")
+    assert set(found.graph.provisional) >= {"query 1 newest"}
+    shown = list(lines(found))
+    assert f"  query 1 newest   Inst   {UNTIL_AT}" in shown
+    assert shown[-1] == "1 output: 1 Async"
+    assert "query 1 newest" not in analysed("SELECT sum(n) AS n FROM log").outputs
+    assert "a.c newest" not in analysed("CREATE JOB a.c EVERY '1 m' AS SELECT sum(n) AS n FROM a.b").outputs
 
 
 def test_jobs_that_read_each_other_are_async_because_of_the_delay() -> None:
