@@ -1,21 +1,30 @@
 """What a version of a job has read since its last report, by pane, for the standby of its open panes.
 
-Rows that the panes have taken are inserted into a second set of panes, the tail, which a report empties. The
-merged reports equal the panes themselves, because merging has no order. In memory only: a restarted agent
-reads its open panes again.
+Rows that the panes have taken are kept as they are, and inserted into a second set of panes, the tail, when
+they are many or a report is due, because an insertion of many rows costs little more than one of a few. A
+report empties the tail. The merged reports equal the panes themselves, because merging has no order. In
+memory only: a restarted agent reads its open panes again.
 
 Paper: PPA II-B, where a replica receives the same input. Deviation: it receives partial aggregates of it.
 """
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+
 from elfmesh.cbt import Panes, encode_parts
 from elfmesh.control.protocol.events_standby import CutPane
 from elfmesh.errors import DataError
-from elfmesh.ingest.worker.insertion import batches_of
+from elfmesh.ingest.worker.insertion import Ints, batches_of
 from elfmesh.ingest.worker.tally import Tally
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.ql import Prepared, Statement
+
+PENDING_ROWS_MAX = 1 << 14
+"""Number of rows from which a table's rows are inserted before a report is due; this bounds their memory."""
+
+_Pending = list[tuple[Ints, pa.RecordBatch]]
 
 
 class PaneTail:
@@ -25,9 +34,6 @@ class PaneTail:
         statement: statement of the version.
         evaluated: number of the version.
         seed: seed of the tables of keys.
-
-    Attributes:
-        broken: whether a row of the panes is not in the tail.
     """
 
     def __init__(self, statement: Statement, evaluated: int, seed: int) -> None:
@@ -36,28 +42,57 @@ class PaneTail:
         self._rows = Panes(statement.tables, window.pane_us, seed=seed)
         self._evaluated = evaluated
         self._counts: dict[int, list[int]] = {}
-        self.broken = False
+        self._pending: dict[str, _Pending] = {table.name: [] for table in statement.tables}
+        self._broken = False
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes
+        waiting = (rows.nbytes for found in self._pending.values() for _, rows in found)
+        return self._rows.nbytes + sum(waiting)
 
     def insert(self, prepared: Prepared) -> None:
         """Add the rows and the counts of records that the panes have taken."""
-        try:
-            self._rows.insert_all(batches_of(prepared))
-        except DataError:
-            self.broken = True
+        for name, (places, rows) in batches_of(prepared).items():
+            if not rows.num_rows:
+                continue
+            pending = self._pending[name]
+            if pending and pending[-1][1].schema != rows.schema:
+                self._flush(name)
+            pending.append((places, rows))
+            if sum(len(each) for each, _ in pending) >= PENDING_ROWS_MAX:
+                self._flush(name)
         for bucket, panes in enumerate((prepared.kept, prepared.filtered)):
             for pane, number in panes.items():
                 self._counts.setdefault(pane, [0, 0])[bucket] += number
 
+    def settle(self) -> bool:
+        """Insert the rows that are kept. Returns False if the tail lacks a row that the panes have."""
+        for name in self._pending:
+            self._flush(name)
+        return not self._broken
+
+    def _flush(self, name: str) -> None:
+        pending = self._pending[name]
+        if not pending:
+            return
+        places = np.concatenate([each for each, _ in pending])
+        rows = pa.Table.from_batches([each for _, each in pending]).combine_chunks()
+        pending.clear()
+        try:
+            for batch in rows.to_batches():  # one, unless a column is larger than an array may be
+                self._rows.insert(name, places[: batch.num_rows], batch)
+                places = places[batch.num_rows :]
+        except DataError:
+            self._broken = True
+
     def drop_below(self, pane: int) -> None:
+        self.settle()
         self._rows.drop_below(pane)
         self._counts = {index: each for index, each in self._counts.items() if index >= pane}
 
     def take(self) -> list[CutPane]:
         """Return the records since the last call, by pane. Raises PartialTooLarge."""
+        self.settle()
         found = [
             cut_pane(self._evaluated, pane, self._counts[pane], self._rows) for pane in sorted(self._counts)
         ]

@@ -221,7 +221,7 @@ class StagedWorker:
 
         Raises PartialTooLarge; then the next call returns all.
         """
-        tails = [part.tail for part in self._parts if part.tail is not None and not part.tail.broken]
+        tails = [part.tail for part in self._parts if part.tail is not None and part.tail.settle()]
         whole |= len(tails) < len(self._parts)
         try:
             if whole:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, decode_partial, merge_partials
 from elfmesh.control.protocol.events_standby import CutPane
-from elfmesh.ingest.worker.cutting import PaneTail, whole_panes
+from elfmesh.ingest.worker.cutting import PENDING_ROWS_MAX, PaneTail, whole_panes
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ingest.worker.tally import Tally
 from elfmesh.ql.engine.block import BlockRows
@@ -31,7 +32,7 @@ class Side:
         self.tally = Tally(spec.slide_us // spec.pane_us, spec.size_us // spec.pane_us)
         self.tail = PaneTail(self.job, 4, 0)
 
-    def read(self, *records: tuple[str, int, float]) -> None:
+    def read(self, *records: tuple[str, float, float]) -> None:
         keys, numbers, times = zip(*records, strict=True)
         at = pa.array([round(each * 1e6) for each in times], pa.timestamp("us"))
         batch = pa.record_batch({"k": pa.array(keys), "u": pa.array(numbers), "ts": at})
@@ -70,6 +71,47 @@ def test_the_merged_reports_equal_the_panes(window: str) -> None:
     cuts = [*first, *side.tail.take()]
     assert {each.evaluated for each in cuts} == {4}
     assert merged(cuts) == merged(whole_panes(4, side.tally, side.panes))
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_blocks_of_other_types_and_more_rows_than_are_kept_are_in_the_report(window: str) -> None:
+    side = Side(window)
+    for number in range(200):
+        value = number + 0.5 if number % 50 == 49 else number
+        side.read(*((f"k{each}", value, 1 + number / 20) for each in range(120)))
+    assert side.tail.settle()
+    assert merged(side.tail.take()) == merged(whole_panes(4, side.tally, side.panes))
+    assert side.tail.take() == []
+
+
+def test_few_rows_are_inserted_when_a_report_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    side = Side(TUMBLE)
+    insert = Panes.insert
+
+    def counted(panes: Panes, name: str, places: np.ndarray, rows: pa.RecordBatch) -> None:
+        calls.append(rows.num_rows)
+        insert(panes, name, places, rows)
+
+    monkeypatch.setattr(Panes, "insert", counted)
+    for number in range(50):
+        side.read(("a", number + 10, 1))
+    assert (calls, side.tail.nbytes > 0) == ([], True)
+    side.tail.take()
+    assert calls == [50] * len(side.job.tables)
+    for number in range(3):
+        side.read(*((f"k{each}", 10 + number, 1) for each in range(PENDING_ROWS_MAX // 2)))
+    assert calls[len(side.job.tables) :] == [PENDING_ROWS_MAX] * len(side.job.tables)
+
+
+def test_a_row_that_does_not_fit_is_noticed_before_the_report() -> None:
+    side = Side(TUMBLE)
+    other = ql.Query(side.job)
+    for keys in (pa.array([1]), pa.array(["a"])):
+        at = pa.array([1_000_000], pa.timestamp("us"))
+        batch = pa.record_batch({"k": keys, "u": pa.array([1]), "ts": at})
+        side.tail.insert(other.prepare(BlockRows.of(batch)))
+    assert not side.tail.settle()
 
 
 def test_closed_panes_are_in_no_report() -> None:
