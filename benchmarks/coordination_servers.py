@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
 import statistics
 import tempfile
 import time
@@ -28,11 +29,14 @@ from elfmesh.api.client.client import connect
 from elfmesh.cli.host.local_agents import LocalAgents
 
 AGENTS = {False: 8, True: 2}
-CAMPAIGNS = {False: 10, True: 2}
-CLICKS = {False: 100, True: 20}
-"""Of each server and campaign."""
+CAMPAIGNS = {False: 104, True: 20}
+CLICKS = 10
+"""Of each server and campaign. A burst has the last clicks of five campaigns, as in the model."""
 
 BURST, PAUSE_S = 50, 0.25
+WARM = "w"
+"""Prefix of the campaigns before the measurement, with a click of each server."""
+
 REPLICAS = 3
 APART_S = 0.02
 """Releases that are closer are one step of the curve."""
@@ -89,12 +93,15 @@ def _ran(strategy: str, small: bool) -> _Run:
         delivery = DELIVERIES[strategy].format(servers=count)
         client.apply(f"CREATE TOPIC {NAME.replace('/', '.')} FROM posts DELIVERY {delivery}")
         readers = [Reader(connect(apis[-1 - number % count]), "campaign") for number in range(REPLICAS)]
-        asyncio.run(_publish(apis, strategy, range(1), CLICKS[small], 1))  # all streams have begun then
+        apart = strategy == INDEPENDENT
+        warm = [[(f"{WARM}{number if apart else ''}", True)] for number in range(count)]
+        asyncio.run(_publish(apis, warm, 0))  # all streams have begun then
         for reader in readers:
             reader.wait(count)
+        clicks = [list(_clicks(number, count, strategy, campaigns)) for number in range(count)]
         began = time.time()
-        sealed = asyncio.run(_publish(apis, strategy, range(1, 1 + campaigns), CLICKS[small], CLICKS[small]))
-        ended = max(reader.wait(count * (1 + campaigns * CLICKS[small])) for reader in readers)
+        sealed = asyncio.run(_publish(apis, clicks, 1))
+        ended = max(reader.wait(count * (1 + campaigns * CLICKS)) for reader in readers)
         checked(not any(reader.repeated for reader in readers), "a click was delivered twice")
         checked(len({repr(sorted(reader.arrived)) for reader in readers}) == 1, "replicas have other clicks")
         digest = hashlib.blake2b(repr(sorted(readers[0].arrived)).encode(), digest_size=8).hexdigest()
@@ -104,40 +111,50 @@ def _ran(strategy: str, small: bool) -> _Run:
         return _Run(ended - began, late, list(released.values()), digest)
 
 
-async def _publish(
-    apis: list[str], strategy: str, campaigns: range, width: int, clicks: int
-) -> dict[str, float]:
+Click = tuple[str, bool]
+"""Campaign of a click, and whether the server has no further click of it."""
+
+
+def _clicks(server: int, servers: int, strategy: str, campaigns: int) -> Iterator[Click]:
+    """Yield the clicks of a server, campaign by campaign, as the model does (`strategies.posts`)."""
+    independent = strategy == INDEPENDENT
+    own = range(server if independent else 0, campaigns, servers if independent else 1)
+    count = CLICKS * servers if independent else CLICKS
+    for campaign in own:
+        yield from ((str(campaign), number + 1 == count) for number in range(count))
+
+
+async def _publish(apis: list[str], clicks: list[list[Click]], first: int) -> dict[str, float]:
     """Insert the clicks of all servers side by side; returns when each campaign had its last punctuation.
 
-    Positions of consecutive campaigns are `width` apart.
+    Servers begin at other moments and pause for other times, so that their bursts do not coincide. The first
+    click of a server has the position `first`.
     """
     sealed = dict[str, float]()
 
     async def serve(number: int, api: str) -> None:
+        rng = random.Random(f"server {number}")
         async with AsyncClient(api) as client:
-            for campaign in campaigns:
-                name = f"{number}/{campaign}" if strategy == INDEPENDENT else str(campaign)
-                first = campaign * width
-                for start in range(first, first + clicks, BURST):
-                    stop = min(start + BURST, first + clicks)
-                    ends = stop == first + clicks
-                    lines = list(_lines(number, name, range(start, stop), ends=ends))
-                    at = time.time()
-                    await client.insert(PROGRAM, lines, stream="posts", producer="bench", position=stop)
-                    if ends:
-                        sealed[name] = max(at, sealed.get(name, 0.0))
-                    await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(rng.uniform(0, PAUSE_S))
+            for start in range(0, len(clicks[number]), BURST):
+                burst = clicks[number][start : start + BURST]
+                lines = list(_lines(number, burst, first + start))
+                at, stop = time.time(), first + start + len(burst)
+                await client.insert(PROGRAM, lines, stream="posts", producer="bench", position=stop)
+                for campaign in (name for name, last in burst if last):
+                    sealed[campaign] = max(at, sealed.get(campaign, 0.0))
+                await asyncio.sleep(PAUSE_S * rng.uniform(0.5, 1.5))
 
     await asyncio.gather(*(serve(number, api) for number, api in enumerate(apis)))
     return sealed
 
 
-def _lines(number: int, campaign: str, positions: range, *, ends: bool) -> Iterator[bytes]:
+def _lines(number: int, clicks: list[Click], first: int) -> Iterator[bytes]:
     """Return clicks of a server, and behind the last ones of a campaign its punctuation."""
-    about = {"ts": datetime.now(UTC).isoformat(), "campaign": campaign}
-    for position in positions:
-        click = {"producer": f"p{number}", "position": position, "body": '"click"'}
-        yield json.dumps(about | click).encode()
-    if ends:
-        end = {"producer": f"{SEALS}{number}", "position": positions[-1], "event": "end", "body": '"end"'}
-        yield json.dumps(about | end).encode()
+    stamp = datetime.now(UTC).isoformat()
+    for position, (campaign, last) in enumerate(clicks, first):
+        about = {"ts": stamp, "campaign": campaign, "position": position}
+        yield json.dumps({**about, "producer": f"p{number}", "body": '"click"'}).encode()
+        if last:
+            end = {"producer": f"{SEALS}{number}", "event": "end", "body": '"end"'}
+            yield json.dumps({**about, **end}).encode()
