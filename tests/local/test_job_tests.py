@@ -54,6 +54,44 @@ def test_what_is_equal_passes_whatever_way_it_is_written(place: Path, expect: ob
     assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
 
 
+@pytest.mark.parametrize("early", ["EARLY '100 ms'", ""])
+@pytest.mark.parametrize("least", [1, 4])
+def test_a_case_of_a_job_with_early_rows_has_the_rows_of_its_final_records(
+    place: Path, early: str, least: int
+) -> None:
+    query = (
+        f"CREATE JOB a.b {early} AS SELECT u, count(*) AS n FROM log "
+        f"GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), u HAVING count(*) >= {least};\n"
+    )
+    counts = [("u0", 4), ("u1", 3), ("u2", 3), ("u0", 3), ("u1", 4), ("u2", 3)]
+    rows = [{"u": u, "n": n} for u, n in counts if n >= least]
+    done = run(write(place, case(query), rows))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+    wrong = run(write(place, case(query), [*rows, rows[0]]))
+    assert wrong.return_value == 1
+
+
+SEALS = "".join(
+    json.dumps({"ts": f"2015-05-17T10:00:{at:02}Z", "u": u} | more) + "\n"
+    for at, (u, more) in enumerate(
+        [("a", {}), ("b", {}), ("a", {}), ("a", {"done": True, "total": 2}), ("b", {})]
+    )
+)
+
+
+@pytest.mark.parametrize("early", ["EARLY '100 ms'", ""])
+def test_a_case_of_sealed_partitions_has_complete_ones_and_those_that_the_input_ends(
+    place: Path, early: str
+) -> None:
+    (place / "log.ndjson").write_text(SEALS)
+    query = (
+        f"CREATE JOB a.b EVERY '1 s' {early} AS SELECT u, count(*) AS n FROM log "
+        "GROUP BY SEALED(u WHEN done PRODUCERS ONE RECORDS total AFTER '1 h');\n"
+    )
+    done = run(write(place, case(query), [{"u": "a", "n": 2}, {"u": "b", "n": 2}]))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+
+
 @pytest.mark.parametrize(
     ("items", "header"),
     [("u", "window_start,window_end,u"), ("window.start, u", "start,u"), ("window_end AS e, u", "e,u")],
