@@ -199,6 +199,17 @@ class Browser:
                 type=kind, key=key, windowsVirtualKeyCode=code, modifiers=2 if control else 0,
             )  # fmt: skip
 
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Press the mouse at a point of the window, and release it at another."""
+        steps = [("mouseMoved", start, 0), ("mousePressed", start, 1)]
+        steps += [("mouseMoved", end, 1), ("mouseReleased", end, 0)]
+        for kind, (x, y), buttons in steps:
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind, x=x, y=y, buttons=buttons, clickCount=1,
+                button="none" if kind == "mouseMoved" and not buttons else "left",
+            )  # fmt: skip
+
     def picture(self, path: Path, *, kind: str = "webp", quality: int = 82) -> None:
         """What is visible, as a file."""
         found = self.call("Page.captureScreenshot", format=kind, quality=quality)

@@ -83,7 +83,7 @@ def _walk(folder: Traversable, prefix: str) -> list[tuple[str, PageFile]]:
 
 def _packed(kind: str, data: bytes) -> PageFile:
     tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
-    small = zstandard.ZstdCompressor(level=15).compress(data)
+    small = zstandard.ZstdCompressor(level=19).compress(data)
     return PageFile(kind, tag, {"": data, "gzip": gzip.compress(data, 9, mtime=0), "zstd": small})
 
 

@@ -43,6 +43,8 @@ function headers(more = {}) {
   return token ? { ...more, Authorization: `Bearer ${token}` } : more;
 }
 
+const SILENT = { error: "the agent does not answer", hint: "The agent may have stopped or may be restarting." };
+
 async function send(method, path, body, signal) {
   const options = { method, headers: headers(), signal, cache: "no-store", redirect: "error" };
   if (body !== undefined) {
@@ -54,7 +56,7 @@ async function send(method, path, body, signal) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { error: "the agent does not answer", hint: "The agent may have stopped or may be restarting." });
+    throw new ApiError(0, SILENT);
   }
   const text = await response.text();
   let answer;
@@ -111,6 +113,48 @@ const SILENCE_MS = 45_000;
 const LINE_MAX = 32 << 20;
 
 /**
+ * Read an answer of results line by line. `record` gets the first part of each record, with `rowCount` rows in
+ * all; `part` (optional) gets each part as it comes. `alive` is called for each piece.
+ */
+async function readLines(response, record, part = null, alive = () => {}) {
+  let held = "";
+  let first = null;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    alive();
+    const parts = (held + value).split("\n");
+    held = parts.pop();
+    if (held.length > LINE_MAX) throw new Error("an unterminated line");
+    for (const line of parts) {
+      if (!line) continue;
+      const each = parse(line);
+      if (!each.interval) throw new ApiError(503, each);
+      part?.(each);
+      if ((each.part ?? 1) === 1) first = each;
+      first.rowCount = (each === first ? 0 : first.rowCount) + each.rows.length;
+      if (each.part === each.parts) record(first); // a record of several lines: its first rows are kept, and all counted
+    }
+  }
+}
+
+/** Read one page of results; returns the number of the interval with which the next page begins. */
+export async function readRecords(job, query, signal, record, part = null) {
+  const options = { headers: headers(), signal, cache: "no-store" };
+  let response;
+  try {
+    response = await fetch(`${jobPath(job)}/results?${query}`, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, SILENT);
+  }
+  if (!response.ok) throw new ApiError(response.status, parse(await response.text()));
+  await readLines(response, record, part);
+  return Number(response.headers.get("X-Elf-Next"));
+}
+
+/**
  * Follow a job's results and go on after every break from the last interval that was final.
  * `record` gets each record, `state` gets "live", "waiting" (with the seconds until the next try) or "ended".
  */
@@ -128,29 +172,16 @@ export async function follow(job, from, signal, record, state) {
       const response = await fetch(`${jobPath(job)}/results?${query}`, options);
       if (!response.ok) throw new ApiError(response.status, parse(await response.text()));
       state("live");
-      let held = "";
-      let first = null;
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
+      const alive = () => {
         clearTimeout(timer);
         timer = setTimeout(stop, SILENCE_MS);
         wait = 500;
-        const parts = (held + value).split("\n");
-        held = parts.pop();
-        if (held.length > LINE_MAX) throw new Error("an unterminated line");
-        for (const line of parts) {
-          if (!line) continue;
-          const each = parse(line);
-          if (!each.interval) throw new ApiError(503, each);
-          if ((each.part ?? 1) === 1) first = each;
-          first.rowCount = (each === first ? 0 : first.rowCount) + each.rows.length;
-          if (each.part !== each.parts) continue; // a record of several lines: its first rows are kept, and all counted
-          if (each.state !== "TENTATIVE") next = each.interval.index + 1;
-          record(first);
-        }
-      }
+      };
+      const take = (each) => {
+        if (each.state !== "TENTATIVE") next = each.interval.index + 1;
+        record(each);
+      };
+      await readLines(response, take, null, alive);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && [401, 403, 404].includes(error.status)) {

@@ -89,6 +89,7 @@ function openToken() {
     try {
       await learnMe();
       dialog.close();
+      opened.path = null;
       route();
     } catch (error) {
       setToken("");
@@ -137,11 +138,20 @@ function ask(title, text, label, act, kind = "main") {
 // -- views ---------------------------------------------------------------------------------------------
 
 let leaving = new AbortController();
+let opened = { path: null, view: null };
 
+/** Returns whether another view was opened; a view that knows what to do with another query stays. */
 async function route() {
+  const [path, ...asked] = location.hash.split("?");
+  const query = new URLSearchParams(asked.join("?"));
+  if (path === opened.path && opened.view?.change) {
+    opened.view.change(query);
+    return false;
+  }
   leaving.abort();
   leaving = new AbortController();
-  const [, view = "", ...rest] = decodeURI(location.hash).split("/");
+  opened = { path, view: null };
+  const [, view = "", ...rest] = decodeURI(path).split("/");
   const job = rest.map(decodeURIComponent).join("/");
   for (const link of document.querySelectorAll("nav a")) {
     const here = link.getAttribute("href") === `#/${["job", "standbys"].includes(view) ? "" : view}`;
@@ -156,12 +166,13 @@ async function route() {
     if (!signal.aborted) consoleView(main, world, signal, job);
   } else if (view === "agents") agentsView(main, world, signal, learnAgents);
   else if (view === "coordination") coordinationView(main, world, signal);
-  else if (view === "job" && job) jobView(main, world, signal, job);
+  else if (view === "job" && job) opened.view = jobView(main, world, signal, job, query);
   else if (view === "standbys" && job) {
     if (!world.agents.length) await learnAgents(signal).catch(() => {});
     if (!signal.aborted) standbysView(main, world, signal, job);
   }
   else overviewView(main, world, signal, learnAgents);
+  return true;
 }
 
 const pulse = document.getElementById("pulse");
@@ -181,7 +192,7 @@ async function beat() {
   }
 }
 
-window.addEventListener("hashchange", () => route().then(() => main.focus({ preventScroll: true })));
+window.addEventListener("hashchange", () => route().then((other) => other && main.focus({ preventScroll: true })));
 if (location.hash.startsWith("#token=")) {
   // Printed by `elf page`: taken out of the address before anything can keep it.
   setToken(decodeURIComponent(location.hash.slice("#token=".length)));

@@ -51,15 +51,26 @@ export class History {
 
   /**
    * One column over time: a line for each of the keys with the largest sums, or for each group-less value.
-   * @returns {times: seconds, lines: [{label, points}], partial: per time whether records of it are missing,
+   * @returns {times: seconds, records: of each time, null where intervals are not known, lines: [{label, points}],
    *   hidden: how many keys have no line}
    */
   series(value) {
     const { keys } = this.columns();
-    const records = this.list().filter((record) => record.interval.start);
-    const times = records.map((record) => Date.parse(record.interval.start) / 1000);
+    const known = this.list().filter((record) => record.interval.start);
+    const records = [];
+    const times = [];
+    for (const record of known) {
+      const time = Date.parse(record.interval.start) / 1000;
+      const last = records.at(-1);
+      if (last && record.interval.index > last.interval.index + 1) {
+        records.push(null); // no line leads over intervals that have no record here
+        times.push((times.at(-1) + time) / 2);
+      }
+      records.push(record);
+      times.push(time);
+    }
     const sums = new Map();
-    for (const record of records)
+    for (const record of known)
       for (const row of record.rows) {
         const key = keyOf(row, keys);
         sums.set(key, (sums.get(key) ?? 0) + Math.abs(Number(row[value] ?? 0)));
@@ -69,14 +80,13 @@ export class History {
     const place = new Map(top.map((key, at) => [key, at]));
     records.forEach((record, at) => {
       for (const line of lines) line.points[at] = null;
-      if (record.state === "SKIPPED") return;
+      if (!record || record.state === "SKIPPED") return;
       for (const row of record.rows) {
         const line = place.get(keyOf(row, keys));
         if (line !== undefined && row[value] !== null && row[value] !== undefined) lines[line].points[at] = Number(row[value]);
       }
     });
-    const partial = records.map((record) => record.completeness < 1);
-    return { times, lines, partial, hidden: sums.size - top.length };
+    return { times, records, lines, hidden: sums.size - top.length };
   }
 
   /** The rows of one record by one column, largest first. */

@@ -1,9 +1,11 @@
-// One job: its results as they come, who is missing, what holds the next interval, and time per step.
+// One job: its results as they come or of a range of time, who is missing, what holds the next interval, and time per step.
 
 import { ApiError, every, follow, get, jobPath, post, remove } from "./api.js";
-import { TimeChart, bars, strip } from "./charts.js";
-import { History } from "./history.js";
-import { completeness, fact, stateTag } from "./overview.js";
+import { TimeChart, bars, strip, style } from "./charts.js";
+import { chartAsPng, rowsAsCsv, save } from "./export.js";
+import { History, INTERVALS_MAX } from "./history.js";
+import { completeness, fact, jobLink, stateTag } from "./overview.js";
+import { RangePicker, intervalsIn, iso, rangeOf, rangeQuery, readIntervals } from "./range.js";
 import { rows as treeRows } from "./ring.js";
 import { standbysLink } from "./standbys.js";
 import { Table } from "./table.js";
@@ -12,8 +14,11 @@ import { cell, clock, fill, h, names, number, percent, say, seconds, showLines }
 const BACK = 120;
 const DRAW_MS = 250;
 
-export function jobView(main, world, signal, job) {
-  new JobPage(main, world, signal, job).start();
+/** Returns the view, whose `change` gets the query of another address of the same job. */
+export function jobView(main, world, signal, job, query) {
+  const page = new JobPage(main, world, signal, job);
+  page.start(query);
+  return page;
 }
 
 class JobPage {
@@ -22,7 +27,14 @@ class JobPage {
     this.history = new History();
     this.chosen = null;
     this.value = "";
-    this.chart = new TimeChart(signal);
+    this.range = null;
+    this.home = null; // the query before the first zoom
+    this.picker = new RangePicker((range) => this.go(range));
+    this.chart = new TimeChart(signal, (from, to) => this.zoom({ from: from * 1000, to: to * 1000 }));
+    this.unzoom = h("button", { type: "button", title: "The range before the zoom (Escape)", hidden: true, on: { click: () => this.leaveZoom() } }, "Reset zoom");
+    this.csv = h("button", { type: "button", title: "All rows of the closed intervals that are shown, with all digits", on: { click: () => this.saveRows() } }, "Save CSV");
+    this.png = h("button", { type: "button", title: "The chart as it is shown", on: { click: () => this.savePicture() } }, "Save PNG");
+    this.saved = h("p", { class: "problem", role: "alert" });
     this.state = h("span");
     this.live = h("span", { class: "pulse", role: "status" }, "connecting");
     this.problem = h("p", { class: "problem", role: "alert" });
@@ -50,10 +62,10 @@ class JobPage {
         this.tree));
     fill(main,
       h("div", { class: "title" }, h("h1", {}, this.job), this.state, this.live, this.buttons),
-      this.problem, this.facts, this.why,
+      this.problem, this.facts, this.why, this.picker.element, this.saved,
       h("div", { class: "columns" },
         h("section", { class: "wide-column" },
-          h("div", { class: "title" }, h("h2", {}, "By interval"), h("label", { for: "value", class: "hidden" }, "Column to draw"), this.choice),
+          h("div", { class: "title" }, h("h2", {}, "By interval"), h("label", { for: "value", class: "hidden" }, "Column to draw"), this.choice, h("div", { class: "row" }, this.unzoom, this.csv, this.png)),
           this.chart.element, this.strip,
           h("p", { class: "key" }, ["final", "final, partial", "tentative", "skipped"].map((text, at) => h("span", { class: "legend" }, h("span", { class: `slot ${["final", "final_partial", "tentative", "skipped"][at]}`, vars: { "--share": at === 1 ? 0.6 : 1 } }), text)))),
         h("section", {}, this.barsTitle, this.bars)),
@@ -69,7 +81,7 @@ class JobPage {
     const lost = (record) => Object.entries(record.counts).filter(([name, count]) => count && !["contributed", "filtered"].includes(name)).map(([name, count]) => `${name.replace("_", " ")} ${number(count)}`).join(", ");
     return new Table({
       label: "intervals", size: 15, filter: false, id: (r) => String(r.interval.index), sort: { key: "start", down: true },
-      empty: "This page has not received an interval yet.", words: () => "", mark: () => "",
+      empty: "This page has no interval to show.", words: () => "", mark: () => "",
       columns: [
         { key: "start", label: "Start", by: (r) => r.interval.index, cell: choose },
         { key: "state", label: "State", by: (r) => r.state, cell: (r) => [stateTag(r.state), r.rev > 1 ? h("span", { class: "faint" }, ` rev ${r.rev}`) : null] },
@@ -84,30 +96,137 @@ class JobPage {
     });
   }
 
-  async start() {
+  start(query) {
     this.drawButtons(null);
+    const leave = (event) => event.key === "Escape" && this.home !== null && !document.querySelector("dialog[open]") && this.leaveZoom();
+    document.addEventListener("keydown", leave, { signal: this.signal });
+    every(3000, this.signal, () => this.describe());
+    this.change(query);
+  }
+
+  // -- the range -----------------------------------------------------------------------------------------
+
+  /** Show the range of another query of the address. */
+  change(query) {
+    this.reading?.abort();
+    this.reading = new AbortController();
+    const signal = AbortSignal.any([this.signal, this.reading.signal]);
+    [this.history, this.chosen, this.caughtUp, this.interval] = [new History(), null, false, null];
+    this.chart.clear();
+    fill(this.strip);
+    fill(this.bars);
+    fill(this.rowsBox);
+    say(this.saved, "");
+    this.intervals.update([]);
+    try {
+      this.range = rangeOf(query);
+    } catch (error) {
+      this.still("bad", "no range");
+      return say(this.saved, error.message);
+    }
+    if (rangeQuery(this.range) === this.home) this.home = null;
+    this.unzoom.hidden = this.home === null;
+    this.picker.show(this.range);
+    if (this.range) this.read(signal);
+    else this.follow(signal);
+  }
+
+  go(range) {
+    this.home = null;
+    location.hash = `${jobLink(this.job)}${rangeQuery(range)}`;
+  }
+
+  zoom(range) {
+    this.home ??= rangeQuery(this.range);
+    location.hash = `${jobLink(this.job)}${rangeQuery(range)}`;
+  }
+
+  leaveZoom() {
+    location.hash = `${jobLink(this.job)}${this.home}`;
+  }
+
+  still(kind, text) {
+    this.live.className = `pulse ${kind}`;
+    say(this.live, text);
+  }
+
+  /** Read the closed intervals of the range, at most as many as the page keeps. */
+  async read(signal) {
+    this.still("warn", "reading");
+    try {
+      const found = await intervalsIn(this.job, this.range, signal);
+      this.picker.found(found);
+      if (found) {
+        this.picker.end = found.newest;
+        this.interval = { first: Math.max(found.first, found.last - INTERVALS_MAX + 1), last: found.last };
+        await readIntervals(this.job, this.interval, signal, (each) => this.take(each));
+      }
+      this.still("", "a range, not live");
+      this.draw();
+    } catch (error) {
+      if (signal.aborted) return;
+      this.still("bad", "not read");
+      say(this.saved, `${error.message}${error.hint ? `. ${error.hint}` : ""}`);
+    }
+  }
+
+  take(record) {
+    this.history.add(record);
+    this.timer ??= setTimeout(() => ((this.timer = null), this.signal.aborted || this.draw()), DRAW_MS);
+  }
+
+  async follow(signal) {
+    this.still("", "connecting");
     const pulse = (state, wait) => {
-      this.live.className = `pulse ${state === "live" ? "good" : state === "ended" ? "bad" : "warn"}`;
-      say(this.live, state === "live" ? "live" : state === "ended" ? `ended: ${wait}` : "connection lost, trying again");
+      this.still(state === "live" ? "good" : state === "ended" ? "bad" : "warn", state === "live" ? "live" : state === "ended" ? `ended: ${wait}` : "connection lost, trying again");
     };
-    let timer = null;
     let from = null;
     const record = (each) => {
       // What was there already says nothing about how long results take to get here.
       if (this.caughtUp && each.state !== "TENTATIVE" && each.interval.end) each.delay = (Date.now() - Date.parse(each.interval.end)) / 1000;
       this.caughtUp ||= from === null || each.interval.index >= this.known;
-      this.history.add(each);
-      timer ??= setTimeout(() => ((timer = null), this.signal.aborted || this.draw()), DRAW_MS);
+      this.picker.end = Math.max(this.picker.end ?? 0, Date.parse(each.interval.end) || 0) || null;
+      this.take(each);
     };
-    every(3000, this.signal, () => this.describe());
     try {
-      const { latest, earliest } = await get(`${jobPath(this.job)}/offsets`, this.signal);
+      const { latest, earliest } = await get(`${jobPath(this.job)}/offsets`, signal);
       this.known = latest;
       from = latest === null || latest < earliest ? null : Math.max(earliest, latest - BACK);
     } catch (error) {
       if (!(error instanceof ApiError)) return;
     }
-    follow(this.job, from, this.signal, record, pulse);
+    follow(this.job, from, signal, record, pulse);
+  }
+
+  async saveRows() {
+    const closed = this.history.list().filter((each) => each.state !== "TENTATIVE");
+    const shown = this.interval ?? (closed.length ? { first: closed[0].interval.index, last: closed.at(-1).interval.index } : null);
+    await this.saving(this.csv, async () => {
+      if (!shown) throw new Error("No closed interval is shown.");
+      save(await rowsAsCsv(this.job, shown, this.signal), `${this.job}-${shown.first}-${shown.last}.csv`);
+    });
+  }
+
+  async savePicture() {
+    await this.saving(this.png, async () => {
+      const { plot, data } = this.chart;
+      if (!plot) throw new Error("No chart is shown.");
+      const known = data.records.filter(Boolean);
+      const title = `${this.job}: ${data.value}, ${known[0].interval.start} to ${known.at(-1).interval.end}`;
+      save(await chartAsPng(plot, title, this.chart.entries(data), style), `${this.job}-${data.value}-${iso(Date.parse(known[0].interval.start))}.png`);
+    });
+  }
+
+  async saving(button, act) {
+    button.disabled = true;
+    say(this.saved, "");
+    try {
+      await act();
+    } catch (error) {
+      if (!this.signal.aborted) say(this.saved, error.message);
+    } finally {
+      button.disabled = false;
+    }
   }
 
   choose(index) {
@@ -120,7 +239,7 @@ class JobPage {
   draw() {
     const records = this.history.list();
     const newest = records.at(-1);
-    if (!newest) return;
+    if (!newest) return void this.intervals.update(records);
     const record = this.history.byIndex.get(this.chosen) ?? records.findLast((each) => each.rows.length) ?? newest;
     const { values, all } = this.history.columns();
     if (!values.includes(this.value)) this.value = values.find((name) => !/^window_/.test(name)) ?? "";

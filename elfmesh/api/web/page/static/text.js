@@ -64,8 +64,11 @@ export function cell(value) {
   if (value === null || value === undefined) return "null";
   if (typeof value === "number") return Number.isInteger(value) ? WHOLE.format(value) : String(value);
   if (value instanceof Exact) return value.text;
-  return typeof value === "object" ? JSON.stringify(value, (_, each) => (each instanceof Exact ? each.text : each)) : String(value);
+  return typeof value === "object" ? plain(value) : String(value);
 }
+
+/** A list or an object as JSON; numbers that a double cannot hold are strings in it. */
+export const plain = (value) => JSON.stringify(value, (_, each) => (each instanceof Exact ? each.text : each));
 
 /** A number that a double cannot hold. */
 export class Exact {
