@@ -77,7 +77,7 @@ def take(into: Path, browser: Browser, fleet: LocalAgents, logs: ShopLogs) -> No
         client.apply(text)
     browser.size(WIDTH, TALL)
     browser.scheme("light")
-    browser.open(f"http://{agent.api}/page/#/")
+    browser.open(f"http://{agent.api}/page/#/overlay")
     browser.until(f"document.querySelectorAll('.picture .mark text').length === {len(ZONES)}")
     browser.run(f"location.hash = '#/job/{WATCHED}'")
     final = "document.querySelectorAll('.strip .final').length"
@@ -96,7 +96,7 @@ def take(into: Path, browser: Browser, fleet: LocalAgents, logs: ShopLogs) -> No
         browser.scheme(scheme)
         browser.run(f"location.hash = '{view}'")
         browser.until(
-            "document.querySelectorAll('.picture .mark.gone, .strip .final_partial, tr.gone').length"
+            "document.querySelectorAll('.concerns .dot.bad, .strip .final_partial, tr.gone').length"
         )
         shot(browser, into / f"{name}.webp")
     console(browser, into)

@@ -30,7 +30,7 @@ EXACT = 9007199254740993
 COUNT = 3
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
 HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
-VIEWS = ("#/", "#/agents", "#/coordination", f"#/job/{JOB}", f"#/standbys/{JOB}", "#/console")
+VIEWS = ("#/", "#/agents", "#/overlay", "#/coordination", f"#/job/{JOB}", f"#/standbys/{JOB}", "#/console")
 HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
@@ -193,9 +193,26 @@ def test_the_overlay_and_its_agents_are_drawn(page: Callable[[str], Browser], fl
         r"/\d\s%/.test(document.querySelector('tbody').textContent)", "processor time, once asked twice"
     )
     assert chrome.run("document.getElementById('insecure').hidden")
-    chrome = page("#/")
+    chrome = page("#/overlay")
     chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
     chrome.until("document.querySelectorAll('.picture .edge').length === 2")
+
+
+def test_the_overview_shows_throughput_lag_and_a_spark_line_for_each_job(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    chrome = page("#/")
+    sparks = "[...document.querySelectorAll('.fact .spark')].map((each) => each.getAttribute('aria-label'))"
+    # three agents with 20 lines a second each
+    pattern = r"/Lines per second of all agents: [1-9]\d* now/"
+    chrome.until(f"{pattern}.test({sparks}[0]) && {sparks}[1].includes(' now')", "rates, once asked twice")
+    rate = int(re.findall(r": (\d+) now", chrome.run(sparks)[0])[0])
+    assert 1 <= rate <= 200
+    drawn = "(document.querySelector('.fact .spark path').getAttribute('d').match(/L/g) ?? []).length"
+    chrome.until(f"{drawn} >= 2", "a line of three samples")
+    jobs = chrome.run("[...document.querySelectorAll('tbody .spark')].map((each) => each.ariaLabel)")
+    assert len(jobs) == 1
+    assert jobs[0].startswith(f"{JOB} held: ")
 
 
 # -- time ------------------------------------------------------------------------------------------------
@@ -408,7 +425,7 @@ def test_a_job_is_planned_applied_changed_paused_and_deleted_from_the_page(
 def test_a_phone_needs_no_horizontal_scrolling(page: Callable[[str], Browser], view: str) -> None:
     chrome = page(view)
     chrome.size(360, 740, phone=True)
-    chrome.until("document.querySelector('tbody tr, .cm-line, .verdict')")
+    chrome.until("document.querySelector('tbody tr, .cm-line, .verdict, .picture circle')")
     assert chrome.run("document.documentElement.scrollWidth") <= 360
 
 
@@ -428,7 +445,7 @@ def serious(chrome: Browser) -> list[Any]:
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_nothing_serious(page: Callable[[str], Browser], view: str) -> None:
     chrome = page(view)
-    chrome.until("document.querySelector('tbody th, .verdict.good, .strip button')")
+    chrome.until("document.querySelector('tbody th, .verdict.good, .strip button, .picture circle')")
     assert serious(chrome) == []
     if view == "#/console":
         chrome.click("#me")
@@ -472,7 +489,9 @@ def test_five_hundred_jobs_and_two_hundred_agents_stay_usable(chrome: Browser) -
     with served(backend) as address:
         chrome.open(f"http://{address}/page/")
         chrome.until("document.querySelectorAll('tbody tr').length === 25")
+        chrome.run("location.hash = '#/overlay'")
         chrome.until("document.querySelectorAll('.picture .edge').length === 199")
+        chrome.run("location.hash = '#/'")
         chrome.until("document.getElementById('insecure').textContent.includes('web000')")
         chrome.run("document.querySelector('input[type=search]').focus()")
         chrome.type("job499")
@@ -506,9 +525,10 @@ def test_the_page_comes_back_to_an_agent_that_was_restarted(
 
 def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet: Fleet) -> None:
     chrome = page("#/")
-    chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
+    chrome.until("document.querySelectorAll('tbody tr .spark').length === 1")
     fleet[2].kill()
     chrome.until("document.querySelector('.concerns').textContent.includes('agent-2 does not answer')")
+    chrome.run("location.hash = '#/overlay'")
     chrome.until("document.querySelector('.picture .mark.gone text')?.textContent === 'agent-2'")
     chrome.run(f"location.hash = '#/job/{JOB}'")
     titles = "[...document.querySelectorAll('.strip .final_partial')].map((each) => each.title)"

@@ -1,6 +1,7 @@
 // The agents of the overlay: labels, load, skew, version, and who does not answer.
 
 import { every } from "./api.js";
+import { rate } from "./loads.js";
 import { bytes, fill, h, names, number, say, seconds, short } from "./text.js";
 import { Table } from "./table.js";
 
@@ -27,14 +28,6 @@ export function troubles(agent) {
 export function allAgents(world) {
   const gone = [...world.gone.values()].map(({ agent, since }) => ({ ...agent, gone: since }));
   return [...world.agents, ...gone];
-}
-
-/** A counter of an agent's load a second, between its last two answers and by its own clock. */
-function rate(agent, name) {
-  const { before, load } = agent;
-  if (!before || !load || before.incarnation !== agent.incarnation || load.clock_seconds <= before.load.clock_seconds) return null;
-  if (load[name] === null || before.load[name] === null) return null;
-  return Math.max(0, (load[name] - before.load[name]) / (load.clock_seconds - before.load.clock_seconds));
 }
 
 const cores = (agent) => (rate(agent, "cpu_seconds") === null ? "–" : `${(100 * rate(agent, "cpu_seconds")).toFixed(1)}\u00a0%`);

@@ -4,6 +4,8 @@ import { ApiError, every, get, hasToken, setToken } from "./api.js";
 import { agentsView } from "./agents.js";
 import { coordinationView } from "./coordination.js";
 import { overviewView } from "./overview.js";
+import { learnLoads } from "./loads.js";
+import { overlayView } from "./overlay.js";
 import { jobView } from "./job.js";
 import { standbysView } from "./standbys.js";
 import { fill, h, names, say } from "./text.js";
@@ -30,6 +32,10 @@ const GONE_MS = 15 * 60_000;
 const GONE_MAX = 1000;
 let seen = new Map();
 
+/** Spark lines have a sample at most so often, because several views ask at times of their own. */
+const LEARN_MS = 2500;
+let learned = 0;
+
 /** All agents, those among them that have answered before and do not now. */
 export async function learnAgents(signal) {
   const [answer, { jobs }] = await Promise.all([get("/v1/agents", signal), get("/v1/jobs", signal)]);
@@ -44,6 +50,10 @@ export async function learnAgents(signal) {
   for (const name of lacking(jobs)) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent: { name, id: "" }, since: now });
   while (world.gone.size > GONE_MAX) world.gone.delete(world.gone.keys().next().value);
   for (const [name, agent] of here) agent.before = before(seen.get(name), agent);
+  if (now - learned >= LEARN_MS) {
+    learned = now;
+    learnLoads(alive, jobs);
+  }
   seen = here;
   world.agents = alive;
   world.asked = answer.asked;
@@ -165,6 +175,7 @@ async function route() {
     const { consoleView } = await import("./console.js");
     if (!signal.aborted) consoleView(main, world, signal, job);
   } else if (view === "agents") agentsView(main, world, signal, learnAgents);
+  else if (view === "overlay") overlayView(main, world, signal, learnAgents);
   else if (view === "coordination") coordinationView(main, world, signal);
   else if (view === "job" && job) opened.view = jobView(main, world, signal, job, query);
   else if (view === "standbys" && job) {

@@ -1,10 +1,10 @@
-// The overlay at a glance: what needs attention, the jobs with their completeness, the agents on the ring of ids.
+// The fleet at a glance: what needs attention, its throughput and delay, and the jobs with their completeness.
 
-import { every, get } from "./api.js";
+import { every } from "./api.js";
 import { SKEW_WARN_S, allAgents, troubles } from "./agents.js";
-import { ring } from "./ring.js";
+import { newest, spark, version } from "./loads.js";
 import { Table } from "./table.js";
-import { fill, h, names, number, percent, seconds } from "./text.js";
+import { fill, h, names, number, percent, seconds, short } from "./text.js";
 
 const HELD_WARN_S = 30;
 const SHOWN = 12;
@@ -30,6 +30,7 @@ const COLUMNS = [
   { key: "complete", label: "Complete", title: "Completeness of the newest result", by: (j) => j.completeness ?? 2, cell: (j) => completeness(j.completeness, j.missing) },
   { key: "missing", label: "Missing", by: (j) => j.missing.length, cell: (j) => (j.missing.length ? h("strong", { class: "warn-text" }, names(j.missing, 3)) : "–") },
   { key: "held", label: "Held for", end: true, title: "Since an agent passed the end of the next interval", by: (j) => j.held_for_seconds, cell: (j) => seconds(j.held_for_seconds) },
+  { key: "trend", label: "Held, recently", title: "How long the next interval was held, since the page was opened", cell: (j) => spark(`job ${j.id}`, `${j.job} held`, seconds) },
   { key: "agents", label: "Agents", end: true, by: (j) => j.agents, cell: (j) => number(j.agents) },
   { key: "version", label: "Version", end: true, by: (j) => j.version, cell: (j) => number(j.version) },
   { key: "stream", label: "Reads", by: (j) => j.stream, cell: (j) => j.stream },
@@ -47,7 +48,10 @@ function facts(world, jobs) {
   const stopped = jobs.filter((job) => job.state !== "running").length;
   const skew = world.agents.reduce((most, each) => Math.max(most, Math.abs(each.skew_seconds ?? 0)), 0);
   const versions = [...new Set(world.agents.map((each) => each.version))];
+  const [lines, behind] = ["lines", "behind"].map(newest);
   return [
+    fact("Lines per second", [lines === null ? "–" : short(Math.round(lines)), spark("lines", "Lines per second of all agents", (value) => short(Math.round(value)))]),
+    fact("Lag", [seconds(behind), spark("behind", "Lag of the slowest job", seconds)]),
     fact("Agents that answer", `${answered} of ${answered + silent}`, silent ? "bad" : ""),
     fact("Jobs", number(jobs.length)),
     fact("Not complete", number(partial), partial ? "warn" : ""),
@@ -75,51 +79,24 @@ function concerns(world, jobs) {
 export function overviewView(main, world, signal, learnAgents) {
   const strip = h("dl", { class: "facts" });
   const list = h("ul", { class: "concerns", "aria-live": "polite" });
-  const picture = h("figure", { class: "picture" });
-  const choice = h("select", { id: "tree", on: { change: () => drawRing() } }, h("option", { value: "all" }, "the tree of all agents"));
   const table = new Table({
     label: "jobs", columns: COLUMNS, id: (j) => j.id, size: 25, words: (j) => `${j.job} ${j.state} ${j.stream} ${j.master} ${j.missing.join(" ")}`,
     empty: h("span", {}, "There is no job yet. ", h("a", { href: "#/console" }, "Write one")), mark: () => "",
   });
   fill(main,
     h("h1", { class: "hidden" }, "Overview"), strip,
-    h("div", { class: "columns" },
-      h("section", { class: "wide-column" },
-        h("h2", {}, "Needs attention"), list,
-        h("div", { class: "title" }, h("h2", {}, "Jobs"), h("a", { href: "#/console", class: "button" }, "New job")), table.element),
-      h("section", {}, h("div", { class: "title" }, h("h2", {}, "Overlay"), h("label", { class: "hidden", for: "tree" }, "Tree to draw"), choice), picture)));
-  let jobs = [];
+    h("section", {}, h("h2", {}, "Needs attention"), list),
+    h("section", {}, h("div", { class: "title" }, h("h2", {}, "Jobs"), h("a", { href: "#/console", class: "button" }, "New job")), table.element));
   let concern = "";
-
-  async function drawRing() {
-    const tree = choice.value;
-    const { trees } = await get(`/v1/trees?tree=${encodeURIComponent(tree)}`, signal);
-    if (choice.value === tree) fill(picture, ring(allAgents(world), trees));
-  }
 
   every(3000, signal, async () => {
     await learnAgents(signal);
-    jobs = world.jobs.map((job) => ({ completeness: null, missing: [], held_for_seconds: null, ...job }));
+    const jobs = world.jobs.map((job) => ({ completeness: null, missing: [], held_for_seconds: null, ...job, trend: version(`job ${job.id}`) }));
     table.update(jobs);
     fill(strip, facts(world, jobs));
     const items = concerns(world, jobs);
     const text = items.map((each) => each.textContent).join("\n");
     if (text !== concern) fill(list, items);
     concern = text;
-    options(choice, jobs);
   });
-  every(6000, signal, async () => {
-    if (!world.agents.length) await learnAgents(signal);
-    await drawRing();
-  });
-}
-
-const TREES = 200;
-
-function options(choice, jobs) {
-  const wanted = [["all", "the tree of all agents"], ...jobs.slice(0, TREES).map((job) => [job.id, job.job])];
-  if (wanted.length === choice.options.length && wanted.every(([id], at) => choice.options[at].value === id)) return;
-  const chosen = choice.value;
-  fill(choice, wanted.map(([id, text]) => h("option", { value: id }, text)));
-  if (wanted.some(([id]) => id === chosen)) choice.value = chosen;
 }
