@@ -42,6 +42,7 @@ AGGREGATES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("min({0})", "", "t"),
         ("max({0})", "", "t"),
         ("string_agg({0}, '+')", "string_agg({0}, '+' ORDER BY {0})", "t"),
+        ("string_agg({0}, '+' ORDER BY {0} DESC)", "", "t"),
     ),
     TIME: (("min({0})", "", "w"), ("max({0})", "", "w")),
     BOOL: (("bool_and({0})", "", "b"), ("bool_or({0})", "", "b")),

@@ -63,7 +63,7 @@ class Form:
 AGGREGATES: dict[str, Form] = {}
 
 
-def _aggregate(
+def aggregate(
     names: str, least: int = 1, most: int | None = -1, *, signature: str = "$(x)", distinct: bool = False
 ) -> Callable[[Builder], Builder]:
     def enter(build: Builder) -> Builder:
@@ -88,7 +88,7 @@ def when(conditions: list[Expr], value: Expr) -> Expr:
     return Call("case", (test, value, NULL))
 
 
-def _filtered(node: Aggregate, value: Expr, *conditions: Expr) -> Expr:
+def filtered(node: Aggregate, value: Expr, *conditions: Expr) -> Expr:
     return when([*([] if node.where is None else [node.where]), *conditions], value)
 
 
@@ -103,7 +103,7 @@ def _number(node: Aggregate, value: Expr) -> Expr:
 # -- parameters
 
 
-def _constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: str) -> Literal | None:
+def constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: str) -> Literal | None:
     """Return argument `at` as a literal of one of these kinds; None if it is absent. Raises QueryError."""
     if at >= len(node.args):
         return None
@@ -113,8 +113,8 @@ def _constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: 
     return arg
 
 
-def _integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tuple[int, int]) -> int | None:
-    given = _constant(reduction, node, at, "bigint", what)
+def integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tuple[int, int]) -> int | None:
+    given = constant(reduction, node, at, "bigint", what)
     if given is None:
         return None
     assert isinstance(given.value, int)
@@ -144,6 +144,10 @@ def _ranks(reduction: Reduction, node: Aggregate, at: int) -> tuple[tuple[float,
     return tuple(ranks), several
 
 
+def with_parameter(kind: str, parameter: int | None, default: int) -> str:
+    return kind if parameter in (None, default) else f"{kind}:{parameter}"
+
+
 def _signature(node: Aggregate) -> str:
     return AGGREGATES[node.kind].signature
 
@@ -151,7 +155,7 @@ def _signature(node: Aggregate) -> str:
 # -- counts, sums, extremes
 
 
-@_aggregate("count", 1, None, signature="$(*), $(x) or $(DISTINCT x)", distinct=True)
+@aggregate("count", 1, None, signature="$(*), $(x) or $(DISTINCT x)", distinct=True)
 def _count(reduction: Reduction, node: Aggregate) -> Expr:
     if node.distinct:
         return reduction.fold("count", node.args, node.where, ())
@@ -159,63 +163,63 @@ def _count(reduction: Reduction, node: Aggregate) -> Expr:
     if not present and node.where is None:
         return reduction.state("count")
     if len(present) > 1:
-        return reduction.state("count", _filtered(node, ONE, *map(_present, present)))
-    return reduction.state("count", _filtered(node, present[0] if present else ONE))
+        return reduction.state("count", filtered(node, ONE, *map(_present, present)))
+    return reduction.state("count", filtered(node, present[0] if present else ONE))
 
 
-@_aggregate("count_if", signature="$(condition)")
+@aggregate("count_if", signature="$(condition)")
 def _count_if(reduction: Reduction, node: Aggregate) -> Expr:
-    return reduction.state("count", _filtered(node, ONE, Call("is true", node.args)))
+    return reduction.state("count", filtered(node, ONE, Call("is true", node.args)))
 
 
-@_aggregate("sum try_sum", distinct=True)
+@aggregate("sum try_sum", distinct=True)
 def _sum(reduction: Reduction, node: Aggregate) -> Expr:
     number = _number(node, node.args[0])
     if node.distinct:
         return reduction.fold("sum", (number,), node.where, ())
-    return reduction.state("sum", _filtered(node, number))
+    return reduction.state("sum", filtered(node, number))
 
 
-@_aggregate("avg mean try_avg", distinct=True)
+@aggregate("avg mean try_avg", distinct=True)
 def _average(reduction: Reduction, node: Aggregate) -> Expr:
     number = _number(node, node.args[0])
     if node.distinct:
         whole, count = (reduction.fold(how, (number,), node.where, ()) for how in ("sum", "count"))
     else:
-        number = _filtered(node, number)
+        number = filtered(node, number)
         whole, count = reduction.state("sum", number), reduction.state("count", number)
     return Call("average", (whole, count), at=node.at)
 
 
-@_aggregate("min max", distinct=True)
+@aggregate("min max", distinct=True)
 def _extreme(reduction: Reduction, node: Aggregate) -> Expr:
-    return reduction.state(node.kind, _filtered(node, node.args[0]))
+    return reduction.state(node.kind, filtered(node, node.args[0]))
 
 
-@_aggregate("bool_and every bool_or some any", signature="$(condition)", distinct=True)
+@aggregate("bool_and every bool_or some any", signature="$(condition)", distinct=True)
 def _boolean(reduction: Reduction, node: Aggregate) -> Expr:
     kind = "min" if node.kind in ("bool_and", "every") else "max"
-    return reduction.state(kind, _filtered(node, Call("condition", node.args, at=node.at)))
+    return reduction.state(kind, filtered(node, Call("condition", node.args, at=node.at)))
 
 
-@_aggregate("variance var_samp var_pop stddev std stddev_samp stddev_pop")
+@aggregate("variance var_samp var_pop stddev std stddev_samp stddev_pop")
 def _spread(reduction: Reduction, node: Aggregate) -> Expr:
-    value = _filtered(node, Call("spread input", node.args, at=node.at))
+    value = filtered(node, Call("spread input", node.args, at=node.at))
     parts = (reduction.state("variance", value), reduction.state("count", value))
     return Call("spread", parts, node.kind, at=node.at)
 
 
-@_aggregate("covar_pop covar_samp corr", 2, signature="$(x, y)")
+@aggregate("covar_pop covar_samp corr", 2, signature="$(x, y)")
 def _together(reduction: Reduction, node: Aggregate) -> Expr:
     values = [Call("cast", (_number(node, arg),), "DOUBLE", at=node.at) for arg in node.args]
-    both = [_filtered(node, value, *map(_present, values)) for value in values]
+    both = [filtered(node, value, *map(_present, values)) for value in values]
     parts = [reduction.state("covariance", *both), reduction.state("count", both[0])]
     if node.kind == "corr":
         parts += [reduction.state("variance", value) for value in both]
     return Call("togetherness", tuple(parts), node.kind, at=node.at)
 
 
-@_aggregate("bit_and bit_or bit_xor", distinct=True)
+@aggregate("bit_and bit_or bit_xor", distinct=True)
 def _bits(reduction: Reduction, node: Aggregate) -> Expr:
     """Fold the values with their counts, because only an odd number of equal values changes bit_xor."""
     how = f"{node.kind} distinct" if node.distinct else node.kind
@@ -228,82 +232,46 @@ def _bits(reduction: Reduction, node: Aggregate) -> Expr:
 BY_TIME = ("first", "first_value", "last", "last_value")  # these need the event time of records
 
 
-@_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
+@aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
 def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
     """Order records by a third argument, else by the event time of the input.
 
     Records without a time come last.
     """
-    flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
+    flag = constant(reduction, node, 1, "bool", "whether to ignore nulls")
     kind = "first" if node.kind.startswith("first") else "last"
     value, time = node.args[0], Call("event time", node.args[2:] or (reduction.time,), kind)
     ignore = [_present(value)] if flag is not None and flag.value else []
-    return reduction.state(kind, value, _filtered(node, time, *ignore))
+    return reduction.state(kind, value, filtered(node, time, *ignore))
 
 
-@_aggregate("min_by max_by", 2, signature="$(x, y)")
+@aggregate("min_by max_by", 2, signature="$(x, y)")
 def _by_order(reduction: Reduction, node: Aggregate) -> Expr:
     value, order = node.args[0], Call("order input", node.args[1:], at=node.at)
-    return reduction.state("first" if node.kind == "min_by" else "last", value, _filtered(node, order))
+    return reduction.state("first" if node.kind == "min_by" else "last", value, filtered(node, order))
 
 
-@_aggregate("any_value", distinct=True)
+@aggregate("any_value", distinct=True)
 def _any_value(reduction: Reduction, node: Aggregate) -> Expr:
-    return reduction.state("min", _filtered(node, node.args[0]))
-
-
-# -- lists
-
-
-@_aggregate("array_agg collect_list collect_set", 1, 2, signature="$(x[, limit])", distinct=True)
-def _collect(reduction: Reduction, node: Aggregate) -> Expr:
-    limit = _integer(reduction, node, 1, "the limit", (1, COLLECT_MAX))
-    return _collected(reduction, node, limit)
-
-
-def _collected(reduction: Reduction, node: Aggregate, limit: int | None) -> Expr:
-    kind = "set" if node.distinct or node.kind == "collect_set" else "collect"
-    value = _filtered(node, node.args[0])
-    return reduction.state(_with(kind, limit, COLLECT_DEFAULT), value)
-
-
-def _with(kind: str, parameter: int | None, default: int) -> str:
-    return kind if parameter in (None, default) else f"{kind}:{parameter}"
-
-
-ORDERED = 3
-"""Position of the argument of `listagg` with the values and their sort keys, for WITHIN GROUP (ORDER BY
-...)."""
-
-
-@_aggregate("string_agg listagg", 1, 3, signature="$(x[, separator[, limit]])", distinct=True)
-def _joined(reduction: Reduction, node: Aggregate) -> Expr:
-    separator = _constant(reduction, node, 1, "string null", "the separator")
-    limit = _integer(reduction, node, 2, "the limit", (1, COLLECT_MAX))
-    joint = "" if separator is None or separator.value is None else str(separator.value)
-    ordered = len(node.args) > ORDERED
-    value = node.args[ORDERED] if ordered else Call("text input", node.args[:1])
-    text = Aggregate(node.kind, (value,), node.distinct, node.where)
-    how = "joined ordered list" if ordered else "joined list"
-    return Call(how, (_collected(reduction, text, limit),), joint, at=node.at)
+    return reduction.state("min", filtered(node, node.args[0]))
 
 
 # -- percentiles, exact over a table of values with their counts
 
 
-@_aggregate("median")
+@aggregate("median")
 def _median(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.fold("percentile", (_number(node, node.args[0]),), node.where, (0.5,))
 
 
-@_aggregate("percentile", 2, signature="$(x, 0.99) or $(x, array(0.5, 0.99))")
+@aggregate("percentile", 2, signature="$(x, 0.99) or $(x, array(0.5, 0.99))")
 def _percentile(reduction: Reduction, node: Aggregate) -> Expr:
     ranks, several = _ranks(reduction, node, 1)
     how = "percentiles" if several else "percentile"
     return reduction.fold(how, (_number(node, node.args[0]),), node.where, ranks)
 
 
-@_aggregate("percentile_cont percentile_disc", 2, 3, signature="$(0.99) WITHIN GROUP (ORDER BY x)")
+@aggregate("percentile_cont percentile_disc", 2, 3, signature="$(0.99) WITHIN GROUP (ORDER BY x)")
 def _percentile_of_order(reduction: Reduction, node: Aggregate) -> Expr:
     ranks, several = _ranks(reduction, node, 1)
     if several:
@@ -313,7 +281,7 @@ def _percentile_of_order(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.fold(how, (_number(node, node.args[0]),), node.where, ranks)
 
 
-@_aggregate("mode")
+@aggregate("mode")
 def _mode(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.fold("mode", node.args, node.where, ())
 
@@ -321,78 +289,78 @@ def _mode(reduction: Reduction, node: Aggregate) -> Expr:
 # -- sketches
 
 
-@_aggregate("approx_count_distinct")
+@aggregate("approx_count_distinct")
 def _approximate_count(reduction: Reduction, node: Aggregate) -> Expr:
-    return Call("hll count", (reduction.state("hll", _filtered(node, node.args[0])),), at=node.at)
+    return Call("hll count", (reduction.state("hll", filtered(node, node.args[0])),), at=node.at)
 
 
-@_aggregate("hll_sketch_agg", 1, 2, signature="$(x[, 12])")
+@aggregate("hll_sketch_agg", 1, 2, signature="$(x[, 12])")
 def _hll(reduction: Reduction, node: Aggregate) -> Expr:
-    _integer(reduction, node, 1, "the logarithm of the registers", (12, 12))
-    return reduction.state("hll", _filtered(node, node.args[0]))
+    integer(reduction, node, 1, "the logarithm of the registers", (12, 12))
+    return reduction.state("hll", filtered(node, node.args[0]))
 
 
-@_aggregate("theta_sketch_agg", 1, 2, signature="$(x[, log2 of the entries])")
+@aggregate("theta_sketch_agg", 1, 2, signature="$(x[, log2 of the entries])")
 def _theta(reduction: Reduction, node: Aggregate) -> Expr:
     span = (_THETA_LOG_MIN, _THETA_LOG_MAX)
-    log = _integer(reduction, node, 1, "the logarithm of the entries", span)
-    kind = _with("theta", None if log is None else 1 << log, 1 << _THETA_LOG)
-    return reduction.state(kind, _filtered(node, node.args[0]))
+    log = integer(reduction, node, 1, "the logarithm of the entries", span)
+    kind = with_parameter("theta", None if log is None else 1 << log, 1 << _THETA_LOG)
+    return reduction.state(kind, filtered(node, node.args[0]))
 
 
-@_aggregate("kll_sketch_agg_double", 1, 2, signature="$(x[, k])")
+@aggregate("kll_sketch_agg_double", 1, 2, signature="$(x[, k])")
 def _kll(reduction: Reduction, node: Aggregate) -> Expr:
-    k = _integer(reduction, node, 1, "the k", (8, 4096))
-    return reduction.state(_with("kll", k, 200), _filtered(node, _number(node, node.args[0])))
+    k = integer(reduction, node, 1, "the k", (8, 4096))
+    return reduction.state(with_parameter("kll", k, 200), filtered(node, _number(node, node.args[0])))
 
 
 def _sketch(node: Aggregate) -> Expr:
-    return _filtered(node, Call("sketch input", node.args[:1], node.kind, at=node.at))
+    return filtered(node, Call("sketch input", node.args[:1], node.kind, at=node.at))
 
 
-@_aggregate("frequent_items_sketch_agg", 1, 2, signature="$(x[, counters])")
+@aggregate("frequent_items_sketch_agg", 1, 2, signature="$(x[, counters])")
 def _frequent(reduction: Reduction, node: Aggregate) -> Expr:
-    counters = _integer(reduction, node, 1, "the counters", (1, COUNTERS_MAX))
-    return reduction.state(_with("frequent", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
+    counters = integer(reduction, node, 1, "the counters", (1, COUNTERS_MAX))
+    return reduction.state(with_parameter("frequent", counters, TOP_COUNTERS), filtered(node, node.args[0]))
 
 
-@_aggregate("hll_union_agg", signature="$(sketch)")
+@aggregate("hll_union_agg", signature="$(sketch)")
 def _hll_union(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.state("hllmerge", _sketch(node))
 
 
-@_aggregate("theta_union_agg", 1, 2, signature="$(sketch[, log2 of the entries])")
+@aggregate("theta_union_agg", 1, 2, signature="$(sketch[, log2 of the entries])")
 def _theta_union(reduction: Reduction, node: Aggregate) -> Expr:
-    log = _integer(reduction, node, 1, "the logarithm of the entries", (_THETA_LOG_MIN, _THETA_LOG_MAX))
+    log = integer(reduction, node, 1, "the logarithm of the entries", (_THETA_LOG_MIN, _THETA_LOG_MAX))
     entries = None if log is None else 1 << log
-    return reduction.state(_with("thetamerge", entries, 1 << _THETA_LOG), _sketch(node))
+    return reduction.state(with_parameter("thetamerge", entries, 1 << _THETA_LOG), _sketch(node))
 
 
-@_aggregate("kll_merge_agg_double", 1, 2, signature="$(sketch[, k])")
+@aggregate("kll_merge_agg_double", 1, 2, signature="$(sketch[, k])")
 def _kll_merge(reduction: Reduction, node: Aggregate) -> Expr:
-    k = _integer(reduction, node, 1, "the k", (8, 4096))
-    return reduction.state(_with("kllmerge", k, 200), _sketch(node))
+    k = integer(reduction, node, 1, "the k", (8, 4096))
+    return reduction.state(with_parameter("kllmerge", k, 200), _sketch(node))
 
 
-@_aggregate(
+@aggregate(
     "approx_percentile percentile_approx", 2, 3, signature="$(x, 0.99[, accuracy]) or $(x, array(0.5, 0.99))"
 )
 def _approximate_percentile(reduction: Reduction, node: Aggregate) -> Expr:
     ranks, several = _ranks(reduction, node, 1)
-    accuracy = _integer(reduction, node, 2, "the accuracy", (1, ACCURACY_MAX))
+    accuracy = integer(reduction, node, 2, "the accuracy", (1, ACCURACY_MAX))
     k = None if accuracy is None else min(max(8, -int(-_KLL_ERROR * accuracy // 1)), 4096)
-    value = _filtered(node, _number(node, node.args[0]))
+    value = filtered(node, _number(node, node.args[0]))
     # A sketch stores doubles only, so the greatest value is added for its type.
-    parts = (reduction.state(_with("kll", k, 200), value), reduction.state("max", value))
+    parts = (reduction.state(with_parameter("kll", k, 200), value), reduction.state("max", value))
     option = ("[" if several else "") + " ".join(map(repr, ranks))
     return Call("kll quantile", parts, option, at=node.at)
 
 
-@_aggregate("approx_top_k", 1, 3, signature="$(x[, k[, counters]])")
+@aggregate("approx_top_k", 1, 3, signature="$(x[, k[, counters]])")
 def _top(reduction: Reduction, node: Aggregate) -> Expr:
-    k = _integer(reduction, node, 1, "k", (1, COUNTERS_MAX)) or TOP_DEFAULT
-    counters = _integer(reduction, node, 2, "the counters", (1, COUNTERS_MAX)) or max(TOP_COUNTERS, k)
+    k = integer(reduction, node, 1, "k", (1, COUNTERS_MAX)) or TOP_DEFAULT
+    counters = integer(reduction, node, 2, "the counters", (1, COUNTERS_MAX)) or max(TOP_COUNTERS, k)
     if counters < k:
         raise reduction.error(node.args[2], f"{counters} counters cannot name {k} values", "Ask for fewer.")
-    top = reduction.state(_with("top", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
+    top = reduction.state(with_parameter("top", counters, TOP_COUNTERS), filtered(node, node.args[0]))
     return Call("head of list", (top,), str(k), at=node.at)

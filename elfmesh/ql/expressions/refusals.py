@@ -206,9 +206,10 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
         "Write SELECT explode(x), or FROM stream CROSS JOIN UNNEST(x) AS t(e).",
     ),
     "order": (
-        "ORDER BY is allowed only in OVER and WITHIN GROUP",
-        "Write string_agg(x, ',') WITHIN GROUP (ORDER BY y), or sort_array(array_agg(x)).",
+        "ORDER BY is allowed only in OVER, WITHIN GROUP and aggregates of lists",
+        "Write array_agg(x ORDER BY y), or sort_array(x).",
     ),
+    "limit": ("a call has no LIMIT", "Write the limit as an argument: array_agg(x, 3 ORDER BY y)."),
     "havingmax": ("an aggregate has no HAVING", "Write max_by(x, y) or min_by(x, y)."),
     "overlaps": ("ELF-QL has no OVERLAPS", "Write a < y AND x < b for [a, b) and [x, y)."),
     "if": ("ELF-QL has no IF ... THEN", "Write CASE WHEN condition THEN a ELSE b END."),

@@ -1,7 +1,8 @@
-"""listagg(x) WITHIN GROUP (ORDER BY y): strings with a sort key, so that lists of them can be sorted.
+"""array_agg(x ORDER BY y), listagg(x) WITHIN GROUP (ORDER BY y): strings with a sort key before the value.
 
-Each collected string consists of the key, the value and the key's length. The order of the keys' bytes is the
-order of ORDER BY. The lists of all agents are merged like other lists; the last step removes the keys.
+Each collected string consists of the key and the value; for listagg the key's length follows, for array_agg a
+sign stands between them. The order of the keys' bytes is the order of ORDER BY. The lists of all agents are
+merged like other lists; the last step removes the keys, and for array_agg gives the values their type again.
 
 Invariant: no key is a prefix of another, so values are compared only if their keys are equal.
 """
@@ -15,19 +16,25 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from elfmesh.ql.expressions.nodes import Call
-from elfmesh.ql.expressions.operand import Operand, convert
+from elfmesh.ql.expressions.operand import Operand, cast_list, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext
 from elfmesh.ql.functions.lists import over_rows
-from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, is_nested, type_name
+from elfmesh.ql.values.columns import list_cuts
+from elfmesh.ql.values.types import BINARY, DOUBLE, STRING, VOID, is_list, is_nested, type_name
 
 _NULLS_FIRST, _VALUE, _NULLS_LAST = b"\x00", b"\x01", b"\x02"
 _MARK = "\x01"
 """Prefix of all keys. Agents of an earlier release send strings without keys if x is ordered by x."""
 _LENGTH = 8
 """Hexadecimal digits of the length of a key, in characters or bytes."""
+
+_AFTER_KEY = b"\x01"
+"""Follows the key of array_agg, which is hexadecimal. It is smaller than each digit, so values with equal
+keys have their own order."""
 
 _EXPONENT = 1 << 20
 _NEGATIVE, _ZERO, _POSITIVE, _NOT_A_NUMBER = b"\x01", b"\x02", b"\x03", b"\x04"
@@ -37,12 +44,8 @@ _INVERTED = bytes(255 - byte for byte in range(256))
 def _ordered_text(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the value with the key of the other arguments; the option has two letters for each of them."""
     value, keys = args[0], args[1:]
-    for key in keys:
-        if is_nested(key.type) or pa.types.is_duration(key.type):
-            hint = "Order by one of its fields."
-            raise context.error(call, f"ORDER BY does not work on {type_name(key.type)}", hint)
+    ways = _checked_ways(context, call, keys)
     kind = BINARY if value.type == BINARY else STRING
-    ways = [call.option[at : at + 2] for at in range(0, len(call.option), 2)]
 
     def one(given: Any, *by: Any) -> Any:
         if given is None:
@@ -55,6 +58,37 @@ def _ordered_text(context: CompileContext, call: Call, args: list[Operand]) -> O
     return over_rows(kind, one, convert(value, kind), *keys, nulls=True)
 
 
+def _ordered_value(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """As `_ordered_text`, for a value that gets its type again: its text must have the order of its type."""
+    value, *keys = args
+    if is_nested(value.type) or pa.types.is_duration(value.type):
+        hint = "List one of its fields."
+        raise context.error(call, f"{type_name(value.type)} cannot be grouped, selected or aggregated", hint)
+    ways = _checked_ways(context, call, keys)
+    if value.type == DOUBLE:
+        value = lift_arrays(DOUBLE, lambda array: pc.add(array, 0.0), value)  # -0.0 is 0.0
+    if value.type not in (STRING, BINARY, VOID):
+        keys, ways = [*keys, value], [*ways, "al"]
+    kind = BINARY if value.type == BINARY else STRING
+
+    def one(given: Any, *by: Any) -> Any:
+        if given is None:
+            return None
+        key = b"".join(_part(each, way) for each, way in zip(by, ways, strict=True)).hex()
+        return key.encode() + _AFTER_KEY + given if kind == BINARY else f"{key}{_AFTER_KEY.decode()}{given}"
+
+    return over_rows(kind, one, convert(value, kind), *keys, nulls=True)
+
+
+def _checked_ways(context: CompileContext, call: Call, keys: list[Operand]) -> list[str]:
+    """Return two letters for each key of ORDER BY: its direction and the position of nulls."""
+    for key in keys:
+        if is_nested(key.type) or pa.types.is_duration(key.type):
+            hint = "Order by one of its fields."
+            raise context.error(call, f"ORDER BY does not work on {type_name(key.type)}", hint)
+    return [call.option[at : at + 2] for at in range(0, len(call.option), 2)]
+
+
 def _joined_ordered(_context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = BINARY if is_list(args[0].type) and args[0].type.value_type == BINARY else STRING
     between: Any = call.option.encode() if kind == BINARY else call.option
@@ -65,6 +99,27 @@ def _joined_ordered(_context: CompileContext, call: Call, args: list[Operand]) -
     if args[0].type == VOID:
         return convert(args[0], kind)
     return over_rows(kind, one, args[0])
+
+
+def _ordered_list(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
+    """Return the values of a list, in the type of the other argument, which is a value of the group."""
+    texts, typed = args
+    kind = pa.list_(typed.type)
+    if texts.type == VOID or not is_list(texts.type):
+        return convert(texts, kind)
+
+    def kernel(lists: pa.Array, _typed: pa.Array) -> pa.Array:
+        plain = BINARY if lists.type.value_type == BINARY else STRING
+        after = _AFTER_KEY if plain == BINARY else _AFTER_KEY.decode()
+        values = pa.array([text.partition(after)[2] for text in lists.flatten().to_pylist()], plain)
+        if typed.type == VOID:  # all values are null, and a list has none of these
+            values = pa.nulls(len(values))
+        mask = lists.is_null() if lists.null_count else None
+        if values.type == typed.type:
+            return pa.ListArray.from_arrays(list_cuts(lists), values, mask=mask)
+        return cast_list(pa.ListArray.from_arrays(list_cuts(lists), values, mask=mask), kind)
+
+    return lift_arrays(kind, kernel, texts, typed)
 
 
 def _value(text: Any) -> Any:
@@ -115,4 +170,6 @@ def _enter(name: str, build: Callable[[CompileContext, Call, list[Operand]], Ope
 
 
 _enter("ordered text", _ordered_text)
+_enter("ordered value", _ordered_value)
 _enter("joined ordered list", _joined_ordered)
+_enter("ordered list", _ordered_list)

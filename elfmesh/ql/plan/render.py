@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from elfmesh.ql.expressions.list_aggregates import ORDERED_VALUE
 from elfmesh.ql.expressions.nodes import (
     Aggregate,
     Call,
@@ -47,6 +48,7 @@ _INFIX = {
     "<<",
     ">>",
 }
+_NULLS = {("a", "l"): " NULLS LAST", ("d", "f"): " NULLS FIRST"}
 _POSTFIX = {"is null": "IS NULL", "is true": "IS TRUE", "is false": "IS FALSE"}
 
 
@@ -72,6 +74,8 @@ def _text(expr: Expr) -> str:
         return f"window_{expr.side}"
     if isinstance(expr, Aggregate):
         args = ", ".join(_text(arg) for arg in expr.args) or "1"
+        if expr.args and isinstance(last := expr.args[-1], Call) and last.name == ORDERED_VALUE:
+            args = f"{_list(expr.args[:-2])} ORDER BY {_ways(last)}"
         where = "" if expr.where is None else f" FILTER (WHERE {_text(expr.where)})"
         return f"{expr.kind}({'DISTINCT ' if expr.distinct else ''}{args}){where}"
     if isinstance(expr, Over):
@@ -88,6 +92,14 @@ def _text(expr: Expr) -> str:
         return "*"
     assert isinstance(expr, Call), expr
     return _call(expr)
+
+
+def _ways(ordered: Call) -> str:
+    """Return the items of the ORDER BY of a list, as they are written."""
+    items = zip(ordered.args[1:], ordered.option[::2], ordered.option[1::2], strict=True)
+    return ", ".join(
+        f"{_text(item)}{' DESC' * (way == 'd')}{_NULLS.get((way, nulls), '')}" for item, way, nulls in items
+    )
 
 
 def _frame(frame: Frame) -> str:

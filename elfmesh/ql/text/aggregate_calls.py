@@ -1,4 +1,4 @@
-"""Translation of sqlglot's aggregate calls: argument counts, DISTINCT, IGNORE NULLS and WITHIN GROUP."""
+"""Translation of sqlglot's aggregate calls: argument counts, DISTINCT, IGNORE NULLS and orders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.ql.expressions.aggregates import AGGREGATES, COLLECT_DEFAULT, ORDERED
+from elfmesh.errors import QueryError
+from elfmesh.ql.expressions.aggregates import AGGREGATES, COLLECT_DEFAULT
+from elfmesh.ql.expressions.list_aggregates import LISTS, ORDERED_TEXT, ORDERED_VALUE, TEXTS, ordering
 from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, Literal, Over, Star, walk
 from elfmesh.ql.plan.scope import RECORD
 from elfmesh.ql.plan.translating import Translating
@@ -15,12 +17,18 @@ from elfmesh.ql.text.draft_order import is_all
 
 _SHARES = ("percentile_cont", "percentile_disc")
 """Aggregates that take their values from WITHIN GROUP (ORDER BY x)."""
-_LISTS = ("listagg", "string_agg")
-"""Aggregates that take the order of their values from WITHIN GROUP."""
+_ORDERED = (*LISTS, *TEXTS)
+"""Aggregates whose values ORDER BY orders, inside the call or in WITHIN GROUP."""
+_ORDER_HINT = "array_agg(x ORDER BY y), string_agg(x, ',' ORDER BY y) and listagg(x) WITHIN GROUP (...) can."
 
 
 def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
-    place, given = translator.place(node), node.expressions
+    place, given = translator.place(node), list(node.expressions)
+    order = given[-1] if given and isinstance(given[-1], exp.Order) else None
+    if order is not None:
+        if name not in _ORDERED:
+            raise _order_refused(translator, node, name)
+        given[-1] = order.this
     distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
     nodes = given[0].expressions if distinct else given
     if any(isinstance(arg, exp.Column) and isinstance(arg.this, exp.Star) for arg in nodes):
@@ -57,6 +65,8 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
         hint = f"Write {form.signature} over a query in brackets: FROM (SELECT DISTINCT k, x FROM s) q."
         raise translator.error(node, f"{name}(DISTINCT) is not supported", hint)
     made = Aggregate(kind, args, distinct, at=place)
+    if order is not None:
+        return _placed(translator, node, made, order.expressions)
     return _ignoring(translator, made, node) if ignore else made
 
 
@@ -80,34 +90,48 @@ def _ignoring(translator: Translating, made: Aggregate, node: Any) -> Expr:
 def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
     """Translate percentile_cont(0.9) WITHIN GROUP (ORDER BY x) or listagg(x) WITHIN GROUP (ORDER BY y)."""
     made, order = translator.expr(node.this), node.expression.expressions
-    if any(is_all(each.this) for each in order):
-        raise translator.error(node, "ORDER BY ALL belongs to a whole query", "Write ORDER BY a, b.")
-    with translator.scope.within(RECORD):
-        ordered = [translator.expr(each.this) for each in order]
-    if not isinstance(made, Aggregate) or (len(order) != 1 and made.kind not in _LISTS):
+    if not isinstance(made, Aggregate) or (len(order) != 1 and made.kind not in _ORDERED):
         raise translator.error(node, "WITHIN GROUP takes one ORDER BY item", "Write (ORDER BY x).")
-    if made.kind in _SHARES:
-        falling = (Literal("bool", True),) if order[0].args.get("desc") else ()
-        return replace(made, args=(ordered[0], made.args[0], *falling))
-    if made.kind not in _LISTS:
-        raise translator.error(
-            node, f"{made.kind} does not support this ORDER BY", "listagg(x) WITHIN GROUP (ORDER BY y) can."
-        )
-    return _placed(translator, node, made, ordered)
+    if made.kind not in _SHARES:
+        return _placed(translator, node, made, order)
+    if is_all(order[0].this):
+        raise _all_refused(translator, node)
+    with translator.scope.within(RECORD):
+        value = translator.expr(order[0].this)
+    falling = (Literal("bool", True),) if order[0].args.get("desc") else ()
+    return replace(made, args=(value, made.args[0], *falling))
 
 
-def _placed(translator: Translating, node: exp.WithinGroup, made: Aggregate, ordered: list[Expr]) -> Expr:
-    """Translate a listagg that orders its values by expressions; each value carries its position."""
-    items = node.expression.expressions
-    if made.distinct and ordered != [made.args[0]]:
+def _all_refused(translator: Translating, node: Any) -> QueryError:
+    return translator.error(node, "ORDER BY ALL belongs to a whole query", "Write ORDER BY a, b.")
+
+
+def _order_refused(translator: Translating, node: Any, name: str) -> QueryError:
+    return translator.error(node, f"{name} does not support this ORDER BY", _ORDER_HINT)
+
+
+def _placed(translator: Translating, node: Any, made: Aggregate, items: list[Any]) -> Expr:
+    """Translate a list whose values ORDER BY orders; each value carries its position."""
+    if made.kind not in _ORDERED:
+        raise _order_refused(translator, node, made.kind)
+    if ordering(made) is not None:
+        raise translator.error(node, f"{made.kind} has two ORDER BY", "Write one of them.")
+    if any(is_all(each.this) for each in items):
+        raise _all_refused(translator, node)
+    with translator.scope.within(RECORD):
+        ordered = [translator.value(each.this) for each in items]
+    if (made.distinct or made.kind == "collect_set") and ordered != [made.args[0]]:
         hint = "Order by what is listed, or leave DISTINCT out."
-        raise translator.error(node, f"{made.kind}(DISTINCT x) can only be ordered by x", hint)
-    if any(isinstance(each, Aggregate) for item in ordered for each in walk(item)):
-        raise translator.error(node, "WITHIN GROUP cannot contain an aggregate", "Order by a column.")
+        shown = f"{made.kind}({'DISTINCT ' if made.distinct else ''}x)"
+        raise translator.error(node, f"{shown} can only be ordered by x", hint)
+    if any(isinstance(each, Aggregate | Over) for item in ordered for each in walk(item)):
+        raise translator.error(
+            node, "the ORDER BY of an aggregate cannot contain an aggregate", "Order by a column."
+        )
     ways = [(bool(item.args.get("desc")), bool(item.args.get("nulls_first"))) for item in items]
     option = "".join(("d" if falling else "a") + ("f" if first else "l") for falling, first in ways)
-    defaults = (Literal("null", None), Literal("bigint", COLLECT_DEFAULT))
+    texts = made.kind in TEXTS
+    defaults = ((Literal("null", None),) if texts else ()) + (Literal("bigint", COLLECT_DEFAULT),)
     args = (*made.args, *defaults[len(made.args) - 1 :])
-    assert len(args) == ORDERED
-    place = Call("ordered text", (made.args[0], *ordered), option, at=made.at)
-    return replace(made, args=(*args, place))
+    name = ORDERED_TEXT if texts else ORDERED_VALUE
+    return replace(made, args=(*args, Call(name, (made.args[0], *ordered), option, at=made.at)))

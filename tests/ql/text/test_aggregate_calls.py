@@ -28,6 +28,14 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ),
     ("SELECT listagg(x) WITHIN GROUP (ORDER BY sum(y)) FROM s", 1, 8, "an aggregate", "by a column"),
     ("SELECT listagg(x) WITHIN GROUP (ORDER BY ALL) FROM s", 1, 8, "a whole query", "ORDER BY a, b"),
+    ("SELECT sum(x ORDER BY y) FROM s", 1, 8, "sum does not support this ORDER BY", "array_agg(x ORDER"),
+    ("SELECT count(* ORDER BY y) FROM s", 1, 8, "count does not support this ORDER BY", "array_agg"),
+    ("SELECT array_agg(x ORDER BY y LIMIT 3) FROM s", 1, 18, "has no LIMIT", "array_agg(x, 3 ORDER BY y)"),
+    ("SELECT array_agg(DISTINCT x ORDER BY y) FROM s", 1, 8, "only be ordered by x", "leave DISTINCT"),
+    ("SELECT collect_set(x ORDER BY y) FROM s", 1, 8, "collect_set(x) can only be ordered by x", ""),
+    ("SELECT array_agg(x ORDER BY count(y)) FROM s", 1, 8, "cannot contain an aggregate", "by a column"),
+    ("SELECT array_agg(x ORDER BY ALL) FROM s", 1, 8, "a whole query", "ORDER BY a, b"),
+    ("SELECT array_agg(x ORDER BY y) WITHIN GROUP (ORDER BY x) FROM s", 1, 8, "two ORDER BY", "one of them"),
     ("SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY x, y) FROM s", 1, 8, "one ORDER BY item", ""),
 )  # fmt: skip
 
@@ -43,6 +51,8 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         ("percentile_cont(0.9) WITHIN GROUP (ORDER BY x)", ("percentile_cont(x, 0.9)",)),
         ("percentile_disc(0.9) WITHIN GROUP (ORDER BY x DESC)", ("percentile_disc(x, 0.9, true)",)),
         ("count(DISTINCT a, b)", ("count(DISTINCT a, b)",)),
+        ("array_agg(a ORDER BY b NULLS LAST, c DESC)", ("array_agg(a ORDER BY b NULLS LAST, c DESC)",)),
+        ("array_agg(DISTINCT a) WITHIN GROUP (ORDER BY a)", ("array_agg(DISTINCT a ORDER BY a)",)),
     ],
 )  # fmt: skip
 def test_a_call_is_read(text: str, columns: tuple[str, ...]) -> None:

@@ -144,7 +144,7 @@ FOREIGN = [
     ("SELECT @x FROM s", 1, 8, "ELF-QL has no variables", "Write the value"),
     ("SELECT if a > 1 THEN 'b' END FROM s", 1, 8, "ELF-QL has no IF ... THEN", "CASE WHEN"),
     # calls with words in them
-    ("SELECT string_agg(a, ',' ORDER BY a) FROM s", 1, 0, "ORDER BY is allowed only in", "WITHIN GROUP"),
+    ("SELECT upper(a ORDER BY b) FROM s", 1, 0, "ORDER BY is allowed only in", "array_agg(x ORDER BY y)"),
     ("SELECT any_value(a HAVING MAX b) FROM s", 1, 18, "an aggregate has no HAVING", "max_by(x, y)"),
     ("SELECT EXTRACT(EPOCH FROM ts) FROM s", 1, 27, "EXTRACT does not know epoch", "unix_seconds(ts)"),
     ("SELECT CAST(a AS foo) FROM s", 1, 18, "ELF-QL has no type foo", "BIGINT, INT"),
