@@ -24,7 +24,7 @@ def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> Stream
             host=host,
             declared=config.types,
             timestamp=config.ts or None,
-            clock=LocalClock(config.timezone, config.year),
+            clock=LocalClock(config.timezone, config.year, config.ts_format),
             patterns=config.patterns,
             framing=parse_framing(
                 config.multiline, bounds=bounds, timeout_s=parse_duration_us(config.multiline_timeout) / 1e6
@@ -38,9 +38,18 @@ def format_of(config: StreamConfig, *, name: str = "", host: str = "") -> Stream
 
 
 def run_format(
-    spec: str, *, multiline: str, timezone: str, year: int | None, patterns: Mapping[str, str], host: str
+    spec: str,
+    *,
+    multiline: str,
+    timezone: str,
+    year: int | None,
+    patterns: Mapping[str, str],
+    host: str,
+    ts: str = "",
+    ts_format: str = "",
 ) -> StreamFormat:
     config = StreamConfig(
-        path="-", format=spec, multiline=multiline, timezone=timezone, year=year, patterns=dict(patterns)
-    )
+        path="-", format=spec, multiline=multiline, timezone=timezone, year=year, patterns=dict(patterns),
+        ts=ts, ts_format=ts_format,
+    )  # fmt: skip
     return format_of(config, host=host)

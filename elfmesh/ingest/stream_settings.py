@@ -23,8 +23,18 @@ SPOOL_BYTES_MIN = 64_000_000
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
 _LISTEN = re.compile(r"(?:udp|tcp|http|otlp|unix|unix-stream|program)://")
-_OPTIONS = ("format", "read_from", "idle", "ts", "timezone", "multiline", "multiline_timeout", "spool")
-_FREE = ("format", "multiline")
+_OPTIONS = (
+    "format",
+    "read_from",
+    "idle",
+    "ts",
+    "ts_format",
+    "timezone",
+    "multiline",
+    "multiline_timeout",
+    "spool",
+)
+_FREE = ("format", "multiline", "ts_format")
 """Options whose values may contain a comma, a name and an equals sign."""
 _STREAM_OPTION = re.compile(rf"(?<!\\),(?=(?:{'|'.join(_OPTIONS)})=)")
 _ANY_OPTION = re.compile(r"(?<!\\),([A-Za-z_]\w*)=")
@@ -45,6 +55,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         read_from: position at which reading of a new file starts.
         idle: time without a new line after which the stream's event time advances with the clock.
         ts: field with the event time; "" is the format's default.
+        ts_format: pattern of the event time, in the letters of to_timestamp; "" recognises it.
         timezone: time zone of times that do not specify one.
         year: year of times that do not specify one (RFC 3164); default: by the file's modification time.
         types: column -> bool, int, float or string, for formats without types.
@@ -68,6 +79,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_from: Literal["beginning", "end"] = "beginning"
     idle: str = "5 s"
     ts: str = ""
+    ts_format: str = ""
     timezone: str = "UTC"
     year: int | None = None
     types: dict[str, str] = {}

@@ -83,6 +83,8 @@ def run(
     streams: Mapping[str, Any] | None = None,
     lookups: Mapping[str, Any] | None = None,
     multiline: str = "",
+    ts: str = "",
+    ts_format: str = "",
     timezone: str = "UTC",
     year: int | None = None,
     patterns: Mapping[str, str] | None = None,
@@ -102,6 +104,8 @@ def run(
         streams: what each stream of the query reads: as `paths`, or a pair of files and their format.
         lookups: for each table that the query joins as lookup.NAME: a file, a table or a data frame.
         multiline: rule that joins lines to records.
+        ts: field with the event time; "" is that of the format.
+        ts_format: pattern of the event time, in the letters of to_timestamp.
         timezone: time zone for timestamps that do not specify one.
         year: year for timestamps that do not specify one.
         patterns: Grok patterns by name.
@@ -128,7 +132,10 @@ def run(
         >>> [table.to_pylist() for table in elfmesh.run(query, "clicks.ndjson")]
         [[{'product': 'lamp', 'n': 3}]]
     """
-    lines = {"multiline": multiline, "timezone": timezone, "year": year, "patterns": dict(patterns or {})}
+    lines = {
+        "multiline": multiline, "ts": ts, "ts_format": ts_format, "timezone": timezone, "year": year,
+        "patterns": dict(patterns or {}),
+    }  # fmt: skip
     inputs, times = _Inputs(lines, sample), TimeRange(_time_us("start", start), _time_us("end", end))
     for name, value in (streams or {}).items():
         inputs.add(name, value, format)

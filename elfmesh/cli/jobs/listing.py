@@ -142,10 +142,19 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_jobs)
 @click.option("--format", "spec", default="auto", show_default=True, help="With log: format, as in elf run.")
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="With log: read the first N lines.")
+@click.option("--ts", default="", metavar="FIELD", help="With log: field with the event time.")
+@click.option("--ts-format", default="", metavar="PATTERN", help="With log: its pattern, as in elf run.")
 @output_option
 @api_option
 def describe_command(
-    kind: str, names: tuple[str, ...], spec: str, sample: int | None, output: str, api: str | None
+    kind: str,
+    names: tuple[str, ...],
+    spec: str,
+    sample: int | None,
+    ts: str,
+    ts_format: str,
+    output: str,
+    api: str | None,
 ) -> None:
     """Show the details of one job, agent or stream, or of log files.
 
@@ -155,12 +164,12 @@ def describe_command(
     if kind == "log":
         from elfmesh.cli.local.describe_log import describe_logs
 
-        describe_logs(list(names), spec, sample, output)
+        describe_logs(list(names), spec, sample, output, ts=ts, ts_format=ts_format)
         return
     if len(names) > 1:
         raise UsageError(f"one {kind} at a time", hint="Only `elf describe log` takes several names.")
-    if spec != "auto" or sample is not None:
-        raise UsageError(f"--format and --sample are for log files, not for {kind}s")
+    if spec != "auto" or sample is not None or ts or ts_format:
+        raise UsageError(f"--format, --sample, --ts and --ts-format are for log files, not for {kind}s")
     client, name = Client(api), names[0]
     if kind == "job":
         found = client.describe(name)

@@ -21,12 +21,17 @@ CELL = 40
 """Characters of a value in a table."""
 
 
-def describe_logs(paths: list[str], spec: str, sample: int | None, output: str) -> None:
+def describe_logs(
+    paths: list[str], spec: str, sample: int | None, output: str, *, ts: str = "", ts_format: str = ""
+) -> None:
     """Print the profile of each log. Raises as `LogRun`."""
-    from elfmesh.ingest.parsers import StreamFormat
+    from elfmesh.ingest.stream_formats import run_format
     from elfmesh.local.log_profile import profile
 
-    formats = StreamFormat(spec, host=socket.gethostname())
+    formats = run_format(
+        spec, multiline="", timezone="UTC", year=None, patterns={}, host=socket.gethostname(), ts=ts,
+        ts_format=ts_format,
+    )  # fmt: skip
     for number, path in enumerate(paths):
         found = profile(path, formats, sample=sample, stdin=getattr(sys.stdin, "buffer", None))
         if output == "json":
@@ -50,7 +55,7 @@ def _print_head(found: LogProfile, *, given: bool) -> None:
     for line in found.bad_samples:
         click.echo(text_of(f"  {line}"))
     if found.first is None or found.last is None:
-        click.echo("time: none; a window needs an event time: --stream NAME=PATH,ts=FIELD names it")
+        click.echo("time: none; a window needs an event time: --ts names its field, --ts-format its pattern")
     else:
         rate = found.lines_per_second
         rated = "" if rate is None else f", {rate:.3g} lines per second"

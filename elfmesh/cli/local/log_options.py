@@ -21,6 +21,7 @@ from elfmesh.units import parse_time, unix_us
 
 MEMORY_BYTES_MIN = 4_000_000
 YEAR_HELP = "Year for timestamps that do not specify one. [default: from the file's modification time]"
+TS_FORMAT_HELP = "Pattern of the event time, in the letters of to_timestamp: 'MM-dd HH:mm:ss.SSS'."
 EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
 
 
@@ -67,6 +68,10 @@ _OPTIONS = (
         metavar="ZONE",
         help="Time zone for timestamps that do not specify one.",
     ),
+    click.option(
+        "--ts", default="", metavar="FIELD", help="Field with the event time. [default: the format's]"
+    ),
+    click.option("--ts-format", default="", metavar="PATTERN", help=TS_FORMAT_HELP),
     click.option("--year", type=int, metavar="YEAR", help=YEAR_HELP),
     click.option(
         "--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="Grok pattern; repeatable."
@@ -114,7 +119,7 @@ def settings_of(logs: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]
     Raises:
         UsageError: an option has a wrong value.
     """
-    lines = {name: given[name] for name in ("multiline", "timezone", "year")}
+    lines = {name: given[name] for name in ("multiline", "timezone", "year", "ts", "ts_format")}
     lines["patterns"] = dict(map(_pattern, given["patterns"]))
     with loading():
         from elfmesh.local.time_range import TimeRange

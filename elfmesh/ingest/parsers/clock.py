@@ -21,14 +21,13 @@ import pyarrow.compute as pc
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.cells import event_times
+from elfmesh.ingest.parsers.time_pattern import LEAP_YEARS_APART, check_pattern, has_zone, times_by
 from elfmesh.ql.values.civil import DAY_US, MONTHS, compose_us, days_from_civil, valid_date
 from elfmesh.ql.values.columns import from_numpy, null_mask
 from elfmesh.ql.values.times import fraction_us, number_field
 from elfmesh.ql.values.zones import to_instant, zone
 
 YEAR_FROM, YEAR_TO = 1970, 9999
-LEAP_YEARS_APART = 8
-"""Years back in which there is always a 29 February (the longest gap was 1896 to 1904)."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _CLOCK = r"(?P<h>\d{1,2}):(?P<mi>\d{2}):(?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?"
@@ -56,10 +55,14 @@ _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 
 @dataclass(frozen=True)
 class LocalClock:
-    """Interpretation of times: the IANA zone, and the year (None: by the file's modification time)."""
+    """Interpretation of times: the IANA zone, the year (None: by the file's modification time), the pattern.
+
+    With a pattern, all times are read by it (see `time_pattern`).
+    """
 
     zone: str = "UTC"
     year: int | None = None
+    pattern: str = ""
     _began_us: int = field(default_factory=lambda: time.time_ns() // 1000, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +72,8 @@ class LocalClock:
             raise ConfigError(
                 f"{self.zone!r} is not a time zone", where="timezone", hint='As in "Europe/Berlin".'
             ) from None
+        if self.pattern:
+            check_pattern(self.pattern)
         if self.year is not None and not YEAR_FROM <= self.year <= YEAR_TO:
             raise ConfigError(
                 f"{self.year} is not a valid year", where="year", hint=f"Between {YEAR_FROM} and {YEAR_TO}."
@@ -82,6 +87,10 @@ class LocalClock:
             return self._began_us
 
     def times(self, texts: pa.Array, scan: Any, source: str) -> pa.Array:
+        if self.pattern:
+            limit_us = self.reference_us(source) + DAY_US
+            known = times_by(self.pattern, texts, year=self.year, limit_us=limit_us)
+            return known if self.zone == "UTC" or has_zone(self.pattern) else self._to_utc(known)
         # No text matches two patterns, so their order affects only the cost.
         first = next((text for text in texts[:PEEK_MAX].to_pylist() if text), "")
         readers = [lambda left: event_times(left, scan), lambda left: self._rare(left, source)]

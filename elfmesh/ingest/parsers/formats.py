@@ -21,6 +21,7 @@ from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.schema import DECLARABLE, StreamSchema
 from elfmesh.ingest.parsers.sniff import candidates, sniff
 from elfmesh.ingest.parsers.text_fields import TextOptions
+from elfmesh.ingest.parsers.time_pattern import WHERE
 from elfmesh.text import suggest
 
 AUTO = "auto"
@@ -62,6 +63,8 @@ class StreamFormat:
         self._request = Request(
             argument, TextOptions(types, timestamp, clock or LocalClock()), self.schema, host, patterns or {}
         )
+        if clock is not None and clock.pattern:
+            self._check_pattern()
         self._framing = framing
         self.hide: Callable[[Parser, Parsed], Parsed] | None = None
         """Redacts hidden fields in the results of its parsers; see `Parser`."""
@@ -76,6 +79,16 @@ class StreamFormat:
             self.framing = AutoFraming(self)
         self.directive = DIRECTIVES.get(self.name, b"")
         """Prefix of lines that describe the following lines; b"" if the format has none."""
+
+    def _check_pattern(self) -> None:
+        """Refuse a pattern that `ts` of this format would not be read by."""
+        if self.name == AUTO:
+            message = "a time pattern needs a format with a name, because auto may recognise one without"
+            raise ConfigError(message, where=WHERE, hint="Write format = json, csv, regex:PATTERN, ...")
+        if self.name in KINDS and not KINDS[self.name].make(self._request).reads_patterns:
+            raise ConfigError(
+                f"times of the format {self.name} have one form", where=WHERE, hint="Leave the pattern out."
+            )
 
     def parser(self, source: str = "", *, head: bytes | None = None) -> Parser:
         """Return the parser of one file.

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, Parsed, ParsedColumns, Parser, sample
+from elfmesh.ingest.parsers.clock import LocalClock
 from elfmesh.ingest.parsers.framing import Framing
 from elfmesh.ingest.parsers.json_lines import JsonParser
 from elfmesh.ingest.parsers.lines import Lines
@@ -84,6 +85,7 @@ class JournaldParser(JsonParser):
     """Parser of the journal's JSON (`journalctl -o json`), which has other names for the time."""
 
     name = "journald"
+    reads_patterns = False
 
     def __init__(
         self,
@@ -92,8 +94,9 @@ class JournaldParser(JsonParser):
         *,
         schema: StreamSchema | None = None,
         timestamp: str | None = None,
+        clock: LocalClock | None = None,
     ) -> None:
-        super().__init__(source, host, schema=schema, timestamp=timestamp)
+        super().__init__(source, host, schema=schema, timestamp=timestamp, clock=clock)
         if timestamp is None:
             self._timestamps = JOURNAL_TIMES
 

@@ -21,10 +21,12 @@ import pyarrow as pa
 
 from elfmesh.ingest.parsers.base import TIMESTAMP_FIELDS, LazyArrays, ParsedColumns, Parser, sample
 from elfmesh.ingest.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, CellField, Grid
+from elfmesh.ingest.parsers.clock import LocalClock
 from elfmesh.ingest.parsers.json_plan import JsonPlan
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.scanner import refused_room
 from elfmesh.ingest.parsers.schema import StreamSchema, timestamps
+from elfmesh.ingest.parsers.time_pattern import as_texts
 
 OPEN, CLOSE = ord("{"), ord("}")
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
@@ -33,11 +35,13 @@ _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 class JsonParser(Parser):
     """Parser of NDJSON; `schema` has the types of the stream's columns, shared by its files.
 
-    `timestamp` is the declared field of `ts`; None tries the usual names.
+    `timestamp` is the declared field of `ts`; None tries the usual names. The pattern of `clock` defines how
+    it is read; without one, zone and year are those of the values.
     """
 
     name = "json"
     stateless = True
+    reads_patterns = True
 
     def __init__(
         self,
@@ -46,10 +50,12 @@ class JsonParser(Parser):
         *,
         schema: StreamSchema | None = None,
         timestamp: str | None = None,
+        clock: LocalClock | None = None,
     ) -> None:
         super().__init__(source, host)
         self.schema = schema if schema is not None else StreamSchema()
         self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
+        self._clock = clock if clock is not None and clock.pattern else None
         self._plans: dict[tuple[str, ...], JsonPlan] = {}
 
     def branch(self) -> JsonParser:
@@ -82,7 +88,8 @@ class JsonParser(Parser):
         for name in wanted:
             if name == "ts":
                 slots = [slot for path in self._timestamps for slot in plan.slots[path]]
-                makers[name] = grid.field(slots).times
+                times = grid.field(slots)
+                makers[name] = times.times if self._clock is None else partial(self._by_clock, times)
                 continue
             field = grid.field(plan.slots[name])
             kind = _plain_kind(field)
@@ -119,7 +126,15 @@ class JsonParser(Parser):
             found = [new if old is None else old for old, new in zip(found, values, strict=True)]
             if None not in found:
                 break
-        return timestamps(found)
+        return (
+            timestamps(found)
+            if self._clock is None
+            else self._clock.times(as_texts(found), None, self.source)
+        )
+
+    def _by_clock(self, field: CellField) -> pa.Array:
+        assert self._clock is not None
+        return self._clock.times(as_texts(field.values()), None, self.source)
 
     def _plan(self, wanted: tuple[str, ...]) -> JsonPlan:
         plan = self._plans.get(wanted)

@@ -74,7 +74,11 @@ def _access(parser: type[AccessParser], combined: bool) -> Kind:
 def _json(parser: type[JsonParser]) -> Kind:
     return Kind(
         lambda request: parser(
-            request.source, request.host, schema=request.schema, timestamp=request.options.timestamp
+            request.source,
+            request.host,
+            schema=request.schema,
+            timestamp=request.options.timestamp,
+            clock=request.options.clock,
         )
     )
 

@@ -47,6 +47,8 @@ class TextOptions:
 class TextParser(Parser):
     """Base of text formats: `ts`, declared types, and one row per valid line."""
 
+    reads_patterns = True
+
     def __init__(self, source: str = "", host: str = "", options: TextOptions | None = None) -> None:
         super().__init__(source, host)
         options = options or TextOptions()

@@ -28,7 +28,14 @@ def given(*arguments: str) -> dict[str, Any]:
 def test_defaults_are_those_of_a_run() -> None:
     found = settings_of(["x.log"], given())
     assert found.pop("lookups").names == ()
-    lines: dict[str, Any] = {"multiline": "", "timezone": "UTC", "year": None, "patterns": {}}
+    lines: dict[str, Any] = {
+        "multiline": "",
+        "timezone": "UTC",
+        "year": None,
+        "ts": "",
+        "ts_format": "",
+        "patterns": {},
+    }
     assert found == {
         "format": ("auto", lines),
         "memory_bytes": 16_000_000,
