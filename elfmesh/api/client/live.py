@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
+from elfmesh.api.client.failures import failure_of
 from elfmesh.api.client.result_interval import html_of
 from elfmesh.api.client.result_range import interval_from
 from elfmesh.control.jobs.spark_types import HEAD
@@ -75,6 +76,7 @@ class LiveAnswer:
         table: the rows.
         of: for each job, the record from which the rows come, as `elf results -o json` prints it without
             rows.
+        failed: records with a reason and without rows: of the time, or newer than those of `of`.
 
     Example:
         >>> client = elfmesh.connect("127.0.0.1:7401")
@@ -86,6 +88,7 @@ class LiveAnswer:
 
     table: pa.Table
     of: tuple[dict[str, Any], ...]
+    failed: tuple[dict[str, Any], ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in type(self).__slots__:
@@ -169,7 +172,9 @@ def query(
         }
         tables = {job: _rows(client, job, head, tentative=tentative) for job, (head,) in heads.items()}
     star = [name for name in next(iter(tables.values())).column_names if name not in _ADDED]
-    return LiveAnswer(evaluate(statement, tables, star), tuple(itertools.chain(*heads.values())))
+    used = tuple(itertools.chain(*heads.values()))
+    failed = () if at is not None else (_failed(client, job, found) for job, found in heads.items())
+    return LiveAnswer(evaluate(statement, tables, star), used, tuple(itertools.chain(*failed)))
 
 
 _ADDED = frozenset({*HEAD.names, TIME_COLUMN})
@@ -187,6 +192,8 @@ def _awaited(
             break
         time.sleep(min(POLL_S, left))
     if head is None:
+        for each in reversed(_failed(client, job, [])):
+            raise RuntimeFailure(f"{job} has no result yet; {failure_of(each)}")
         hint = "Wait with --wait 10s" + ("." if tentative else ", or take open intervals with --tentative.")
         raise RuntimeFailure(f"{job} has no result yet", hint=hint)
     raise _below(head, job, min_fidelity, "Wait longer with --wait, or lower --min-fidelity")
@@ -243,8 +250,9 @@ def _closed_at(client: ResultSource, job: str, at: datetime, slide: timedelta) -
         hint = f"Intervals end every {slide.total_seconds():g} s; one ends at {other}."
         raise RuntimeFailure(f"no interval of {job} ends at {at.isoformat()}", hint=hint)
     if head["state"] not in FINAL:
+        why = f"; {text}" if (text := failure_of(head)) else ""
         raise RuntimeFailure(
-            f"the interval of {job} that ends at {at.isoformat()} was skipped: it has no rows"
+            f"the interval of {job} that ends at {at.isoformat()} was skipped: it has no rows{why}"
         )
     start = datetime.fromisoformat(head["interval"]["start"]) - ahead * slide
     interval = (
@@ -275,14 +283,29 @@ def _rows_between(client: ResultSource, job: str, heads: Sequence[dict[str, Any]
 
 
 def _newest(client: ResultSource, job: str, *, tentative: bool) -> dict[str, Any] | None:
-    held = read_reply(ResultOffsets, client.offsets(job))
-    start = max(held.earliest, held.latest - LOOKED_AT + 1) if held.latest >= held.earliest else None
+    start = _looked_from(client, job)
     wanted = (*FINAL, "TENTATIVE") if tentative else FINAL
     found: dict[str, Any] | None = None
     for each in client.results(job, start=start, state="all" if tentative else "final", rows=False):
         if each["state"] in wanted and (found is None or _age(each) >= _age(found)):
             found = {key: value for key, value in each.items() if key != "rows"}
     return found
+
+
+def _looked_from(client: ResultSource, job: str) -> int | None:
+    held = read_reply(ResultOffsets, client.offsets(job))
+    return max(held.earliest, held.latest - LOOKED_AT + 1) if held.latest >= held.earliest else None
+
+
+def _failed(client: ResultSource, job: str, used: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records that failed: those among several records, or behind the only one, or the newest."""
+    if len(used) > 1:
+        return [each for each in used if failure_of(each)]
+    start = used[0]["interval"]["index"] if used else _looked_from(client, job)
+    newest = client.results(job, start=start, limit=LOOKED_AT, state="final", rows=False)
+    return [
+        {key: value for key, value in each.items() if key != "rows"} for each in newest if failure_of(each)
+    ]
 
 
 def _age(result: dict[str, Any]) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.api.client.client import Client
+from elfmesh.api.client.failures import failure_of
 from elfmesh.cli.common import api_option, print_rows, print_table, rows_output_option, say, with_caret
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.cli.jobs.stream_query import ask_streams, range_clause, times_clause
@@ -180,6 +181,7 @@ def _datetime(us: int | None) -> datetime | None:
 def _show_range(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
     """Print the rows of many records, and one line for the records of each job."""
     _print(answer, output, output_file)
+    _say_failed(answer)
     if output != "table" or output_file is not None:
         return
     for job in dict.fromkeys(each["job"] for each in answer.of):
@@ -192,6 +194,7 @@ def _show_range(answer: LiveAnswer, output: str, output_file: Path | None) -> No
 
 def _show(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
     _print(answer, output, output_file)
+    _say_failed(answer)
     if output != "table" or output_file is not None:
         return
     for each in answer.of:
@@ -200,6 +203,11 @@ def _show(answer: LiveAnswer, output: str, output_file: Path | None) -> None:
             f"{each['job']}: interval {interval['index']}, {interval['start']} .. {interval['end']}, "
             f"{each['state']}, {agents['in']} of {agents['expected']} agents"
         )
+
+
+def _say_failed(answer: LiveAnswer) -> None:
+    for each in answer.failed:
+        say(failure_of(each, each["job"]))
 
 
 def _print(answer: LiveAnswer, output: str, output_file: Path | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elfmesh.api.client.client import Client
+from elfmesh.api.client.failures import failure_of
 from elfmesh.cli.common import api_option, print_rows, print_table, say
 from elfmesh.cli.jobs.names import NO_SUCH_JOB, stream_names
 from elfmesh.errors import DataError, RuntimeFailure, UsageError
@@ -130,6 +131,9 @@ def _summarise(query: StreamQuery) -> None:
         say(f"completeness {query.completeness:.3g}: {inside} of {agents} agents")
     else:
         say("no agent has records of this time")
+    for record in query.records:
+        if text := failure_of(record):
+            say(text)
     for each in query.missing:
         say(f"missing: {each.agent}: {each.reason}")
 
