@@ -57,3 +57,15 @@ def test_several_jobs_are_a_table_and_queries_are_those_of_clients(api: str, bac
     assert "n/a" not in ran.stdout
     backend.lists("list", rows[:1])
     assert elf("get", "queries", "--api", api).stderr == "There are no queries.\n"
+
+
+def test_plugins_are_listed_by_agent(api: str, backend: FakeBackend) -> None:
+    plugins = {"sink/lines": "elf-example 1.0", "function/vowels": "elf-example 1.0"}
+    backend.lists("agents", [{**WEB1, "plugins": plugins}, {**WEB1, "name": "web2"}])
+    ran = elf("get", "plugins", "-o", "json", "--api", api)
+    assert [json.loads(line) for line in ran.stdout.splitlines()] == [
+        {"agent": "web1", "kind": kind, "plugin": name, "package": "elf-example", "version": "1.0"}
+        for kind, name in (("function", "vowels"), ("sink", "lines"))
+    ]
+    backend.lists("agents", [WEB1])
+    assert elf("get", "plugins", "--api", api).stderr == "There are no plugins.\n"
