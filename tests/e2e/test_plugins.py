@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fleet import Agent, Fleet, eventually
-from tests.plugin_packages import installed
+from tests.plugins.packages import installed
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 JOB = """CREATE JOB plug.vowels AS SELECT path, sum(vowels(path)) AS v, max(ms) AS ms FROM log

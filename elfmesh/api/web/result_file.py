@@ -29,7 +29,7 @@ from elfmesh.api.client.client import INCARNATION
 from elfmesh.api.client.result_range import index_from
 from elfmesh.api.identity.identify import PRINCIPAL
 from elfmesh.api.web.responses import json_response
-from elfmesh.api.web.row_stream import Refused, RowStream, open_rows, refusing
+from elfmesh.api.web.row_stream import RowsRefused, RowStream, open_rows, refusing
 from elfmesh.api.web.whole_rows import Asker
 from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, error_body
 from elfmesh.control.jobs.pages import decode_page
@@ -139,7 +139,7 @@ class ResultFiles:
                     found.readers += 1
             else:
                 found.readers += 1
-        except Refused as error:
+        except RowsRefused as error:
             return json_response(error.status, error.body)
         headers = {hdrs.CONTENT_TYPE: TYPES[kind], INCARNATION: found.of[0]}
         return _Answer(found.held.name, headers, partial(self._sent, found))
@@ -169,7 +169,7 @@ class ResultFiles:
         question = {"from": first, "to": last, "state": "final"}
         rows = await open_rows(ask, job, question)
         if rows.incarnation != incarnation:
-            raise Refused(UNAVAILABLE, error_body("the job is being created again"))
+            raise RowsRefused(UNAVAILABLE, error_body("the job is being created again"))
         with _disk():
             held = tempfile.NamedTemporaryFile(prefix="elf-results-", suffix=f".{kind}")  # noqa: SIM115
         try:
@@ -193,7 +193,7 @@ class ResultFiles:
                     await _whole(partial(writer.write_table, group))
                     self._check(held.tell())
             except ConnectionAbortedError as error:
-                raise Refused(UNAVAILABLE, error_body(str(error), hint="Try again.")) from None
+                raise RowsRefused(UNAVAILABLE, error_body(str(error), hint="Try again.")) from None
         with _disk():
             held.flush()
         self._check(held.tell())
@@ -201,7 +201,9 @@ class ResultFiles:
     def _check(self, nbytes: int) -> None:
         if nbytes > self._file_bytes_max:
             line = f"the file has more than {self._file_bytes_max} bytes"
-            raise Refused(TOO_LARGE, error_body(line, hint="Request a shorter range with since and until."))
+            raise RowsRefused(
+                TOO_LARGE, error_body(line, hint="Request a shorter range with since and until.")
+            )
 
     def _make_room(self, nbytes: int) -> None:
         """Remove the files that have not been requested for the longest time."""
@@ -240,7 +242,7 @@ async def _closed(ask: Asker, job: dict[str, Any], bounds: dict[str, str]) -> tu
     record = next((record for record, _ in decode_page(reply.payload)), None)
     slide = read_reply(Description, (await _asked(ask, "describe", job)).body).window.get("slide")
     if record is None or record.start_us is None or slide is None:
-        raise Refused(CONFLICT, error_body("since and until need a job with windows of time"))
+        raise RowsRefused(CONFLICT, error_body("since and until need a job with windows of time"))
     place = {"index": record.index, "start": iso_us(record.start_us)}
     index = {name: index_from(place, slide, time) for name, time in times.items()}
     return log.incarnation, max(first, index.get("since", first)), min(last, index.get("until", last + 1) - 1)
@@ -249,7 +251,7 @@ async def _closed(ask: Asker, job: dict[str, Any], bounds: dict[str, str]) -> tu
 async def _asked(ask: Asker, verb: str, body: dict[str, Any]) -> Any:
     reply = await ask(verb, body)
     if reply.status != OK:
-        raise Refused(reply.status, reply.body)
+        raise RowsRefused(reply.status, reply.body)
     return reply
 
 

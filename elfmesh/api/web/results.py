@@ -17,7 +17,7 @@ from aiohttp import web
 
 from elfmesh.api.client.client import INCARNATION, NEXT, REVISION
 from elfmesh.api.web.responses import json_response
-from elfmesh.api.web.row_stream import Refused, in_thread, open_rows, row_schema_of
+from elfmesh.api.web.row_stream import RowsRefused, in_thread, open_rows, row_schema_of
 from elfmesh.api.web.whole_rows import Asker, parts
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE, error_of
 from elfmesh.control.jobs.pages import decode_page, names_pages
@@ -171,7 +171,7 @@ async def arrow(
     """
     try:  # errors are reported before the answer starts, so that the client gets a status
         rows = await open_rows(ask, job, question, view=view, only=only, own=own)
-    except Refused as error:
+    except RowsRefused as error:
         return json_response(error.status, error.body)
     sink = _Sink()
     response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: rows.incarnation})

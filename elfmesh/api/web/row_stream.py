@@ -37,7 +37,7 @@ THREAD_BYTES = 64 << 10
 PAGE_LIMIT = 1000
 
 
-class Refused(Exception):
+class RowsRefused(Exception):
     """Raised with the answer of the master, or of this agent, to a request that cannot be met."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
@@ -83,15 +83,15 @@ async def open_rows(
             in them, and the schema that fits all intervals is wider than that of one interval.
 
     Raises:
-        Refused: with status 410 if the first interval has expired, 409 if the rows do not fit one schema, 503
+        RowsRefused: with status 410 if the first interval has expired, 409 if the rows do not fit one schema, 503
             if the job is being created again.
     """
     question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
     known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
     if known.status not in (OK, CONFLICT) or (view and known.status != OK):
-        raise Refused(known.status, known.body)
+        raise RowsRefused(known.status, known.body)
     if reply.status != OK:
-        raise Refused(reply.status, reply.body)
+        raise RowsRefused(reply.status, reply.body)
     columns = row_schema_of(known) if known.status == OK else _first_schema(reply.payload)
     if own:
         columns = _own_schema(reply.payload, columns)
@@ -102,7 +102,7 @@ async def open_rows(
         first += [table async for table in tables] if not names_pages(reply.payload) else []
     whose = read_reply(ResultPage, reply.body).incarnation
     if known.status == OK and known.body.get("incarnation") != whose:
-        raise Refused(UNAVAILABLE, error_body("the job is being created again"))
+        raise RowsRefused(UNAVAILABLE, error_body("the job is being created again"))
 
     async def following(tables: AsyncIterator[pa.Table], reply: Reply) -> AsyncIterator[pa.Table]:
         for table in first:
@@ -126,12 +126,12 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except RowsLost as error:
-        raise Refused(GONE, error_of(error)) from None
+        raise RowsRefused(GONE, error_of(error)) from None
     except DataError as error:
-        raise Refused(CONFLICT, error_of(error)) from None
+        raise RowsRefused(CONFLICT, error_of(error)) from None
     except pa.ArrowException as error:
         line = f"results of different types in one column: {error}"
-        raise Refused(CONFLICT, error_body(line)) from None
+        raise RowsRefused(CONFLICT, error_body(line)) from None
 
 
 def row_schema_of(reply: Reply) -> pa.Schema:

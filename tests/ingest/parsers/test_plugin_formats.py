@@ -10,7 +10,7 @@ from elfmesh.ingest.parsers.base import Parsed
 from elfmesh.ingest.parsers.plugin_formats import PluginParser, types_of, usable_formats
 from elfmesh.ingest.parsers.text_fields import TextOptions
 from elfmesh.plugins import FORMATS, plugins, refused
-from tests.plugin_packages import Install, install
+from tests.plugins.packages import Install, install
 
 __all__ = ["install"]
 
@@ -35,7 +35,7 @@ class Bare:
     api_version = 1
 class Odd(Pairs):
     columns = {"a": "complex"}
-class Asks(Pairs):
+class Choosy(Pairs):
     argument = "maybe"
 """
 
@@ -88,7 +88,7 @@ def test_an_argument_that_the_format_refuses_is_one_line(install: Install) -> No
         ("auto", "Pairs", "elfmesh has a format of this name"),
         ("x", "Bare", "it declares no columns"),
         ("x", "Odd", "it declares the type 'complex', which is none of "),
-        ("x", "Asks", "it declares argument = 'maybe', which is none of "),
+        ("x", "Choosy", "it declares argument = 'maybe', which is none of "),
     ],
 )
 def test_a_wrong_declaration_is_refused_by_name(install: Install, name: str, place: str, reason: str) -> None:

@@ -16,7 +16,7 @@ from elfmesh.ql.expressions import plugin_functions
 from elfmesh.ql.expressions.nodes import Call, FieldRef
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.text import refusing
-from tests.plugin_packages import Install, install
+from tests.plugins.packages import Install, install
 
 __all__ = ["install"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.plugins import FUNCTIONS, SINKS, announced, plugins, refuse, refused
-from tests.plugin_packages import Install, install
+from tests.plugins.packages import Install, install
 
 __all__ = ["install"]
 
