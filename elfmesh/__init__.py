@@ -10,7 +10,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elfmesh.lazy import lazy_names
 from elfmesh.version import VERSION
@@ -50,16 +50,10 @@ _MODULES = {
     "api.client.result_interval": "ResultInterval",
     "api.client.job": "Job",
     "control.jobs.program_paths": "path",
+    "local.notebook": "load_ipython_extension",  # which `%load_ext elfmesh` calls
     "errors": "ConfigError DataError ElfError QueryError RuntimeFailure Unreachable UsageError",
 }
 __getattr__ = lazy_names(__name__, _MODULES)  # so that `import elfmesh` costs nothing
-
-
-def load_ipython_extension(shell: Any) -> None:
-    """Register the cell magic `%%elf`; `%load_ext elfmesh` in a notebook calls this."""
-    from elfmesh.local.notebook import load
-
-    load(shell)
 
 
 def __dir__() -> list[str]:

@@ -40,8 +40,8 @@ def _options() -> _Options:
     return options
 
 
-def load(shell: Shell) -> None:
-    """Register `%%elf` in a shell."""
+def load_ipython_extension(shell: Shell) -> None:
+    """Register `%%elf` in a shell; `%load_ext elfmesh` calls this."""
 
     def elf(line: str, cell: str) -> Any:
         """Evaluate a cell of ELF-QL."""

@@ -83,8 +83,8 @@ async def open_rows(
             in them, and the schema that fits all intervals is wider than that of one interval.
 
     Raises:
-        RowsRefused: with status 410 if the first interval has expired, 409 if the rows do not fit one schema, 503
-            if the job is being created again.
+        RowsRefused: with status 410 if the first interval has expired, 409 if the rows do not fit one schema,
+            503 if the job is being created again.
     """
     question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
     known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
