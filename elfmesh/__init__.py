@@ -38,8 +38,7 @@ __version__ = VERSION
 __all__ = [
     "AsyncClient", "Client", "ConfigError", "DataError", "ElfError", "Job", "LiveAnswer", "QueryError",
     "ResultInterval", "RunResults", "RuntimeFailure", "Unreachable", "UsageError", "__version__", "connect",
-    "coordination", "path", "run",
-]  # fmt: skip
+    "coordination", "path", "run"]  # fmt: skip
 
 _MODULES = {
     "local.python_run": "run RunResults",
