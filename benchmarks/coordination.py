@@ -2,9 +2,9 @@
 
 Parts: `words` is Fig. 8, `ads` Figs. 9 and 10, `seals` Fig. 11, `answers` the check of VIII-B1: simulated by
 a model in virtual time (`benchmarks.strategies`). `early` and `partitions` run real agents
-(`benchmarks.coordination_agents`), as do `topics` and `servers`, the ad network
-(`benchmarks.coordination_topics`, `benchmarks.coordination_servers`), `sealed` the engine of an agent,
-`analysis` the analyser. The peers are the uncoordinated run, and the same query without SEALED.
+(`benchmarks.coordination_agents`), as do `words-agents`, `topics` and `servers`, the ad network
+(`benchmarks.coordination_words`, `coordination_topics`, `coordination_servers`), `sealed` the engine of an
+agent, `analysis` the analyser. The peers are the uncoordinated run, and the same query without SEALED.
 Strategies with the label Async have equal checksums and equal answers of all replicas; otherwise the run
 fails.
 """
@@ -25,6 +25,7 @@ from benchmarks import strategies
 from benchmarks.coordination_agents import CLICKS, PARTITIONS, early, partitions
 from benchmarks.coordination_servers import servers as agents
 from benchmarks.coordination_topics import topics
+from benchmarks.coordination_words import words as words_at_agents
 from benchmarks.harness import Figure, checked
 from benchmarks.strategies import (
     COMMITS,
@@ -246,6 +247,7 @@ def _used(work: Callable[[], object]) -> float:
 
 PARTS = {
     "words": words,
+    "words-agents": words_at_agents,
     "ads": ads,
     "seals": seals,
     "answers": answers,
