@@ -16,6 +16,7 @@ import pytest
 from tests.agent.runtime.test_core import (
     test_data_of_a_host_is_sent_to_no_agent_that_its_rule_excludes as stays_inside,
 )
+from tests.control import test_standby_flows as standby_flows
 from tests.control.closing.test_commit import (
     test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval as roster_waits,
 )
@@ -233,11 +234,21 @@ NOTICED_BY = {
     "standbys-within-their-rate": (
         standby_plans.test_a_plan_above_its_rate_is_replaced_at_once_and_the_dear_member_stays_out
     ),
+    "prefix-is-no-coverage": standby_flows.test_a_host_that_never_returns_costs_a_second_of_its_records,
+    "plan-with-a-new-roster": (
+        standby_plans.test_a_plan_is_made_for_the_roster_and_improved_when_rates_are_known
+    ),
     "plan-is-inherited": term_state.test_the_next_master_begins_with_the_plan_of_standbys,
 }
 
 
-LONG = {"part-requests", "late-groups-are-requested", "second-way", "readable-when-chosen"}
+LONG = {
+    "prefix-is-no-coverage",
+    "part-requests",
+    "late-groups-are-requested",
+    "second-way",
+    "readable-when-chosen",
+}
 """Noticed by tests that take ten seconds or more, once with the safeguard and once without it."""
 
 

@@ -30,6 +30,7 @@ from elfmesh.control.protocol.events import Finalise
 from elfmesh.control.replicas.prefix_store import Included
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.interval_map import bits
+from elfmesh.safeguards import safeguard
 
 Payloads = tuple[tuple[bytes, ...], ...]
 """Payloads from which the rows of one record are made, per tree, without prefixes."""
@@ -47,8 +48,12 @@ class RecordMaker:
         self._term, self._trees, self._latest = term, collection.trees, latest
         self._failed = collection.failed
 
+    @safeguard("prefix-is-no-coverage")
     def make(self, run: Decision, rev: int) -> tuple[ResultRecord, Payloads]:
         """Return the record of the last interval of a run, and the payloads of its rows.
+
+        A prefix raises the counts and the fidelity. Its member stays missing, and completeness is as without
+        it, because no agent knows what the member wrote after the prefix (D-21).
 
         Args:
             run: the decision about the run.

@@ -122,6 +122,7 @@ class StandbyPlans:
     def _is_gain(has: float, would_have: float) -> bool:
         return would_have >= has + GAIN
 
+    @safeguard("plan-with-a-new-roster")
     def upkeep(self) -> bool:
         """Plan again from time to time; return whether the plan changes. Then the roster is another one."""
         if self._term.context.now - self._planned_at < PLAN_S:

@@ -68,6 +68,7 @@ class Nemesis:
             kinds.FAILPOINT: self._failpoint,
             kinds.PAUSE: self._pause,
             kinds.NEW_DISK: self._new_disk,
+            kinds.RACK_DISKS: self._rack_disks,
             kinds.STOPPED_AT_REJOIN: self._stopped_at_rejoin,
             kinds.LOST_VOTES: self._lost_votes,
             kinds.ROT: rotting.results,
@@ -265,6 +266,21 @@ class Nemesis:
             self.swarm.say(f"{host.name} loses its disk")
             host.new_disk()
             await self._down(host)
+
+    async def _rack_disks(self) -> None:
+        """A failure domain is lost with its disks; with one voter at most, because votes are not copied."""
+        if host := self._victim():
+            rack = [each for each in self.swarm.hosts if each.rack == host.rack and each.up]
+            if sum(each.id in self.swarm.voters() for each in rack) > 1:
+                return
+            self.swarm.say(f"rack {host.rack} loses its disks: {', '.join(each.name for each in rack)}")
+            for each in rack:
+                each.new_disk()
+                each.wanted = False
+            await asyncio.sleep(self._while_s())
+            for each in rack:
+                each.wanted = True
+                each.ensure()
 
     async def _failpoint(self) -> None:
         """Kill the next agent to reach a place in the product's code, sometimes with the power."""

@@ -28,7 +28,7 @@ JOB_UPDATE = "job-update"
 LINKS, STOPPED_AT_REJOIN, DEAD = "links", "stopped-at-rejoin", "dead"
 LOST_VOTES, ROT, GOES_BACK = "lost-votes", "rot-of-results", "goes-back"
 """In no seed of their own: only where a shape or a kept scenario asks for them."""
-RECOVERY = "recovery"
+RECOVERY, RACK_DISKS = "recovery", "rack-disks"
 """Drawn apart from the others as well."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
@@ -60,6 +60,10 @@ INTERVALS_MIN = 22
 
 VARIED_FROM = 21
 """Seeds below, those of the suite, have no deep trees, replicas or slow writers: they say what they said."""
+
+PLANNED_FROM = 1_000
+BUDGETS = ("ALL", "1", "3", "'50 %'", "'100 KB/s'", "KEEPS 0.7", "KEEPS 0.95")
+"""Seeds from which jobs with standbys have one of these budgets; those below say what they said."""
 
 WRITING_S = 0.045
 """A little less than agents wait for when only the clock says that an interval is over."""
@@ -132,6 +136,7 @@ class Scenario:
             f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
             f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
             f" {job.replicas} replicas, standby {job.standby_ms}"
+            + (f" of {job.standbys}" if job.standbys != "ALL" else "")
             + (f", sealed by {job.sealed}" + ", stated" * job.stated if job.sealed else "")
             + (f", assumes {job.assume}" if job.assume else "")
             + (f", a topic that is {job.delivery}" if job.delivery else "")
@@ -220,7 +225,7 @@ def draw(seed: int) -> Scenario:
     drawn = _drawn(seed)
     if seed < VARIED_FROM:
         return drawn
-    return _keeping(_wide(_posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn)))))))))
+    return _planned(_keeping(_wide(_posting(_open(_recovering(_losing(_deep(_writing(_sealing(drawn))))))))))
 
 
 def _keeping(scenario: Scenario) -> Scenario:
@@ -274,6 +279,22 @@ def posting(scenario: Scenario, delivery: TopicDelivery, rng: random.Random) -> 
         )  # fmt: skip
         scenario = replace(scenario, jobs=(*others, topic))
     return replace(scenario, faults=tuple(kind for kind in scenario.faults if kind not in without))
+
+
+def _planned(scenario: Scenario) -> Scenario:
+    """Budgets of standbys and racks lost with their disks, for the jobs of newer seeds that have standbys.
+
+    A rack is lost where three or more leave a majority of the voters.
+    """
+    standby = any(job.standby_ms is not None for job in scenario.jobs)
+    if not PLANNED_FROM <= scenario.seed < wide.TO or not standby:
+        return scenario
+    rng = random.Random(f"budget/{scenario.seed}")
+    budget = rng.choice(BUDGETS) + rng.choice((" ACROSS rack", ""))
+    scenario = replace(scenario, jobs=tuple(replace(job, standbys=budget) for job in scenario.jobs))
+    if scenario.racks < 3 or scenario.hosts < 4 or rng.random() < 1 / 2:
+        return scenario
+    return replace(scenario, faults=(*scenario.faults, RACK_DISKS))
 
 
 def _open(scenario: Scenario) -> Scenario:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.ablations.names import Patch, always
+from tests.sim.swarm.ablations.names import Patch, always, instead, original
 from tests.sim.swarm.shapes import REPEATING, Shape, small
 
 JOB = {"standby_ms": 100, "replicas": 1, "deadline_s": 0.5, "horizon_s": 1.0, "slide_s": 5, "size_s": 5}
@@ -25,6 +27,8 @@ ELSEWHERE = {
     "plan-changes-for-a-gain": "tests/control/replicas/test_standby_plans.py",
     "standbys-within-their-rate": "tests/control/replicas/test_standby_plans.py",
     "plan-is-inherited": "tests/control/master/test_term_state.py",
+    "prefix-is-no-coverage": "tests/control/test_standby_flows.py",
+    "plan-with-a-new-roster": "tests/control/replicas/test_standby_plans.py",
 }
 """No agent of a seed leaves at once, no invariant names the first of several tentative records, and a wrong
 plan costs a prefix and makes no record wrong."""
@@ -33,6 +37,35 @@ plan costs a prefix and makes no record wrong."""
 def _any_version(chain: Any, evaluated: int, pane: int) -> list[Any]:
     """All deltas of a pane, whichever version has evaluated them."""
     return [each for (_, at), found in chain.panes.items() if at == pane for each in found]
+
+
+def _covering() -> list[Patch]:
+    """A member whose prefix is in an interval counts as inside."""
+    found = original("prefix-is-no-coverage")
+
+    def make(self: Any, run: Any, rev: int) -> Any:
+        record, payloads = found(self, run, rev)
+        inside = {each.agent for each in record.partly}
+        missing = [name for name in record.missing if name not in inside]
+        agents_in = record.agents_expected - len(missing)
+        share = agents_in / record.agents_expected
+        more = {"missing": missing, "agents_in": agents_in, "completeness": share}
+        return msgspec.structs.replace(record, **more) if inside else record, payloads
+
+    return instead("prefix-is-no-coverage", make)
+
+
+def _same_roster() -> list[Patch]:
+    """A plan changes, and the members have no new version of the roster to follow it from."""
+    found = original("plan-with-a-new-roster")
+
+    def upkeep(self: Any) -> bool:
+        version = self._term.book.version
+        changed = bool(found(self))
+        self._term.book.version = version
+        return changed
+
+    return instead("plan-with-a-new-roster", upkeep)
 
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
@@ -121,6 +154,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "the next master begins with the plan of standbys",
         "D-21",
         always(("plan-is-inherited", staticmethod(lambda began: None))),
+        DYING,
+    ),
+    "prefix-is-no-coverage": (
+        "a member of which an interval has a prefix is missing from it",
+        "D-21",
+        _covering,
+        DYING,
+    ),
+    "plan-with-a-new-roster": (
+        "a changed plan of standbys is a new version of the roster, which all members follow",
+        "D-21",
+        _same_roster,
         DYING,
     ),
 }

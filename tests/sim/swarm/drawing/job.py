@@ -16,6 +16,7 @@ class Job:
         replicas: peers that keep each contribution.
         horizon_s: how long who makes no progress is waited for; None: the job names none.
         early_ms, standby_ms: period of early rows; LAG of standbys of open windows. None: the job has none.
+        standbys: which members have a standby, and in which domain, as the text states it.
         enough: records that a group needs (sums by key only).
         sealed: partitions by key end by punctuations of ALL members, or of so many; "": there are windows.
         stated: the partitions are those of the traffic, whose punctuations state their records.
@@ -46,6 +47,7 @@ class Job:
     assume: str = ""
     summed: int | None = None
     standby_ms: int | None = None
+    standbys: str = "ALL"
     paths: int = 0
     delivery: str = ""
     spans: str = ""
@@ -92,7 +94,9 @@ class Job:
         early += f" ASSUME ({self.assume})" if self.assume else ""
         if self.delivery:
             return f"{self._topic}{horizon}{replicas}{early}"
-        replicas += f" STANDBY ALL LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
+        replicas += (
+            f" STANDBY {self.standbys} LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
+        )
         early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
