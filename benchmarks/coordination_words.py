@@ -4,7 +4,8 @@ Spouts insert batches of tweets at an agent each, and a reader has the counts by
 batch ends with the punctuation of its spout. `ordered commits`: in addition, a spout inserts a batch after
 the reader has the one before, as a transactional topology commits. `uncoordinated`: batches are not sealed;
 the reader gets the windows of 100 ms. Where batches do not wait for each other, up to eight of a spout are
-under way, as in the model (`strategies.throughput`). All strategies count the same words.
+under way, as in the model (`strategies.throughput`). All strategies count the same words. Spouts give words
+their times, so words are late, and the run fails, where an insert takes longer than agents wait for a stream.
 """
 
 from __future__ import annotations
