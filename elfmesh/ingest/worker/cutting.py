@@ -47,7 +47,7 @@ class PaneTail:
 
     @property
     def nbytes(self) -> int:
-        waiting = (rows.nbytes for found in self._pending.values() for _, rows in found)
+        waiting = (int(rows.nbytes) for found in self._pending.values() for _, rows in found)
         return self._rows.nbytes + sum(waiting)
 
     def insert(self, prepared: Prepared) -> None:
