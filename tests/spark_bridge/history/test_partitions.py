@@ -29,7 +29,8 @@ WHERE l.e IS NULL GROUP BY l.k, s.total HAVING count(*) = s.total"""
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """Records of eight keys by two producers; both seal five of them, and one of these lacks a record."""
-    rng, lines = random.Random(18), []
+    rng = random.Random(18)
+    lines: list[dict[str, Any]] = []
     for number in range(8):
         for producer in ("p", "q"):
             times = sorted(rng.uniform(0, 20) for _ in range(6))
