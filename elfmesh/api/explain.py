@@ -262,6 +262,10 @@ def _relation(relation: Relation | None) -> Iterator[str]:
             yield from (*_relation(relation.left), *_relation(relation.right))
             keys = " AND ".join(f"{text_of(key.left)} = {text_of(key.right)}" for key in relation.keys)
             apart = f", less than {format_duration(relation.within_us)} apart" if relation.within_us else ""
+            if (near := relation.nearest) is not None:
+                near_text = f"{text_of(near.left)} {near.compare} {text_of(near.right)}"
+                yield f"asof {relation.kind} join on {keys or 'no key'}, the nearest row with {near_text}"
+                return
             yield f"{relation.kind} join on {keys or 'no key: all pairs'}{apart}"
         case Union():
             for source in relation.sources:

@@ -201,9 +201,13 @@ def _none(relation: Relation) -> Iterator[PlanStep]:
 def _join(relation: Relation) -> Iterator[PlanStep]:
     assert isinstance(relation, JoinRelation)
     yield from expression_steps(relation.residual)
+    columns = [text_of(key.left) for key in relation.keys]
+    if relation.nearest is not None:
+        yield from (*expression_steps(relation.nearest.left), *expression_steps(relation.nearest.right))
+        yield gated(columns, "a row of the ASOF join depends on the absence of nearer ones", relation.at)
+        return
     if relation.kind in CONFLUENT_JOINS:
         return
-    columns = [text_of(key.left) for key in relation.keys]
     why = f"a row of the {relation.kind} join depends on the absence of others"
     yield gated(columns, why, relation.at)
 

@@ -36,6 +36,7 @@ from elfmesh.ql.plan.relation import (
     Exploded,
     Framed,
     JoinRelation,
+    Nearest,
     Prefixed,
     Ranked,
     Resampled,
@@ -47,13 +48,16 @@ from elfmesh.ql.plan.statement import MAIN, Statement
 from elfmesh.ql.values.columns import as_array, bool_values
 from elfmesh.ql.values.joining import (
     Ints,
+    canonical_order,
     completed,
     near_codes,
+    nearest,
     of_interval,
     pair_count,
     pairs,
     row_codes,
     taken,
+    value_ranks,
 )
 from elfmesh.ql.values.types import BIGINT, compared_type, is_nested, type_name, wider_type
 
@@ -311,6 +315,12 @@ class _Run:
             stacked.append(pa.concat_arrays(arrays))
         codes = row_codes(stacked, [key.null_safe for key in relation.keys], sum(rows))
         ours, theirs = codes[: rows[0]], codes[rows[0] :]
+        if relation.nearest is not None:
+            ranks = value_ranks(self._compared(relation.nearest, sides))
+            order = canonical_order([*sides[1][1].columns.values()], rows[1])
+            return nearest(
+                (ours, theirs), (ranks[: rows[0]], ranks[rows[0] :]), order, relation.nearest.compare
+            )
         band = relation.within_us
         times = _times(relation, left, right) if band else None
         if times is not None:
@@ -326,6 +336,20 @@ class _Run:
         found = found[0], found[1] // 3
         near = np.abs(times[0][found[0]] - times[1][found[1]]) < band
         return found[0][near], found[1][near]
+
+    def _compared(self, compared: Nearest, sides: list[tuple[Compiler, Env]]) -> pa.Array:
+        """Return the values that an ASOF JOIN compares, those of the left side first."""
+        operands = [
+            compiler.compile(expr)
+            for (compiler, _), expr in zip(sides, (compared.left, compared.right), strict=True)
+        ]
+        kind = compared_type(operands[0].type, operands[1].type, equality=False)
+        if kind is None or is_nested(kind):
+            names = " and ".join(type_name(operand.type) for operand in operands)
+            hint = "Convert one of them with CAST."
+            raise self.statement.origin.error(f"{names} cannot be compared", compared.left.at, hint)
+        arrays = [convert(each, kind).array(env) for each, (_, env) in zip(operands, sides, strict=True)]
+        return pa.concat_arrays(arrays)
 
     def _too_large(self, at: TextPosition, rows: int, nbytes: int) -> QueryError:
         rows_max, bytes_max = self.limits

@@ -230,7 +230,6 @@ CLAUSES: dict[str, tuple[str, str]] = {
     ),
     "hints": ("WITH (hint)", "Leave it out: a query is planned in one way only."),
     "kind": ("SELECT AS STRUCT", "Select each field as a column."),
-    "method": ("ASOF JOIN", "Write JOIN LATEST namespace.job j ON a.x = j.x, or JOIN with a range of ts."),
     "global_": ("GLOBAL JOIN", "Write JOIN other ON a.x = b.y."),
     "operation_modifiers": ("a modifier after SELECT", "Leave it out."),
     "only": ("FROM ONLY", "Write FROM stream."),

@@ -29,6 +29,7 @@ from elfmesh.ql.expressions.nodes import (
 from elfmesh.ql.expressions.refusals import GENERATORS, GROUPING
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.analysis import analyse
+from elfmesh.ql.lowering.nearest import NearestPlan
 from elfmesh.ql.plan.declared import refuse_python
 from elfmesh.ql.plan.draft_types import (
     Draft,
@@ -228,6 +229,8 @@ class Lowering(ABC):
             if all(owner(path, draft.scope.inputs) is one for path in used):
                 # A row that an outer join fills with nulls must satisfy the condition after the join.
                 filled = at > 0 and draft.joins[at - 1].kind in ("left", "full", "semi", "anti")
+                # A condition on the right side of ASOF would change which row is the nearest.
+                filled = filled or (at > 0 and draft.joins[at - 1].asof)
                 filled = filled or any(join.kind in ("right", "full") for join in draft.joins[at:])
                 return None if filled else at
         return None
@@ -271,6 +274,11 @@ class Lowering(ABC):
             else:
                 keys.append(key)
         columns = left.columns if join.kind in ("semi", "anti") else (*left.columns, *right.columns)
+        if join.asof:
+            nearest = NearestPlan(self.origin, join, frozenset(left.columns), frozenset(right.columns))
+            return JoinRelation(
+                columns, one.at, join.kind, left, right, tuple(keys), None, nearest=nearest.of(residual)
+            )
         about = (join.kind, left, right, tuple(keys), _all_of(residual))
         if not join.within_us:
             return JoinRelation(columns, one.at, *about)

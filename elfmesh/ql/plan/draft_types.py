@@ -42,13 +42,15 @@ class ElementsRead:
 class JoinDraft:
     """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral".
 
-    With WITHIN, which stands at `within_at`, records of both sides are less than `within_us` apart.
+    With WITHIN, which stands at `within_at`, records of both sides are less than `within_us` apart. ASOF
+    pairs a left row with the nearest right row.
     """
 
     kind: str
     on: Expr | None
     within_us: int = 0
     within_at: TextPosition = NOWHERE
+    asof: bool = False
 
 
 @dataclass(slots=True)

@@ -73,6 +73,10 @@ class LookupPlan:
                 one, "a lookup table must come after JOIN", "Write FROM stream JOIN lookup.name ON ..."
             )
         join = draft.joins[at - 1]
+        if join.asof:
+            raise self._error(
+                one, "a lookup table has no ASOF JOIN", "Its rows have no order: write JOIN ... ON."
+            )
         if join.kind not in ("inner", "left"):
             raise self._error(
                 one,

@@ -57,13 +57,22 @@ class JoinKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Nearest:
+    """Comparison of an ASOF JOIN: of the right rows with left `compare` right, the nearest is joined."""
+
+    left: Expr
+    right: Expr
+    compare: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinRelation(Relation):
     """Join: pairs of rows that agree in the keys and satisfy the rest of ON.
 
     `kind` is "inner", "left", "right", "full", "semi" (left rows with a match) or "anti" (left rows without
     one). With `within_us`, rows of both sides are less than this apart, by their columns `times`. A pair
     belongs to the interval of its later row. A left row without a match belongs to the interval in which no
-    later row can match it any more.
+    later row can match it any more. With `nearest`, a left row has the nearest one of its right rows only.
     """
 
     kind: str
@@ -73,6 +82,7 @@ class JoinRelation(Relation):
     residual: Expr | None
     within_us: int = 0
     times: tuple[str, str] = ("", "")
+    nearest: Nearest | None = None
 
 
 @dataclass(frozen=True, slots=True)

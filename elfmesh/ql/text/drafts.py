@@ -18,6 +18,7 @@ from elfmesh.ql.expressions.refusals import CLAUSES, SELECTS_NOTHING
 from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.expressions.text_source import NOWHERE, SourceText, TextPosition
 from elfmesh.ql.lowering.common_columns import UNLISTED
+from elfmesh.ql.lowering.nearest import ASOF_HINT
 from elfmesh.ql.plan.draft_types import (
     UNION,
     Draft,
@@ -284,9 +285,10 @@ class Drafter:
             scope.inputs += later
 
     def _join(self, join: exp.Join, translator: Translator, at: int) -> JoinDraft:
-        natural = join.method.upper() == "NATURAL"
+        method = join.method.upper()
+        natural, asof = method == "NATURAL", method == "ASOF"
         self._refuse_clauses(
-            join, {"this", "on", "using", "side", "kind"} | ({"method"} if natural else set())
+            join, {"this", "on", "using", "side", "kind"} | ({"method"} if natural or asof else set())
         )
         kind = _JOINS.get((join.side.upper(), join.kind.upper()))
         if kind is None:
@@ -296,6 +298,8 @@ class Drafter:
             on = translator.value(join.args["on"])
         if natural and (on is not None or kind == "cross"):
             raise self._error(join, "NATURAL JOIN takes no ON and no CROSS", "Write a NATURAL JOIN b.")
+        if asof and (kind not in ("inner", "left") or on is None):
+            raise self._error(join, "ASOF takes JOIN or LEFT JOIN, and ON", ASOF_HINT)
         names = self._common(join, translator, natural)
         if names is not None and on is None and kind != "cross":
             return JoinDraft(
@@ -306,7 +310,7 @@ class Drafter:
             raise self._error(join, message, _JOIN_HINT)
         within_us, within_at = self.within.get(name_at(join.this), (0, -1))
         place = self.origin.place(within_at) if within_us else NOWHERE
-        return JoinDraft("inner" if kind == "cross" else kind, on, within_us, place)
+        return JoinDraft("inner" if kind == "cross" else kind, on, within_us, place, asof)
 
     def _common(
         self, join: exp.Join, translator: Translator, natural: bool

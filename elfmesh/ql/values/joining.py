@@ -67,6 +67,62 @@ def pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.arange(len(left), dtype=np.int64), counts), places[np.repeat(first, counts) + within]
 
 
+def nearest(
+    codes: tuple[Ints, Ints], ranks: tuple[Ints, Ints], order: Ints, compare: str
+) -> tuple[Ints, Ints]:
+    """Return the left rows that have a right row with an equal code, each with the one of the nearest rank.
+
+    Args:
+        codes: of the left and the right rows; -1 equals nothing.
+        ranks: of their values; -1 is no value, and is never near.
+        order: position of each right row among all; of several nearest rows, the first is taken.
+        compare: >=, >, <= or <: the relation of the left value to the right one.
+
+    Cost: a sort of the right rows and a search for each left row.
+    """
+    usable = np.flatnonzero((codes[1] >= 0) & (ranks[1] >= 0))
+    usable = usable[np.lexsort((order[usable], ranks[1][usable], codes[1][usable]))]
+    width = max(ranks[0].max(initial=-1), ranks[1].max(initial=-1)) + 1
+    ordered = codes[1][usable] * width + ranks[1][usable]
+    wanted = codes[0] * width + ranks[0]
+    at = np.searchsorted(ordered, wanted, "right" if compare in (">=", "<") else "left")
+    at -= compare in (">=", ">")
+    inside = (at >= 0) & (at < len(usable)) & (codes[0] >= 0) & (ranks[0] >= 0)
+    left = np.flatnonzero(inside)
+    first = np.searchsorted(ordered, ordered[at[left]], "left")
+    right = usable[first]
+    same = codes[1][right] == codes[0][left]
+    return left[same], right[same]
+
+
+def value_ranks(values: pa.Array) -> Ints:
+    """Return the rank of each value among the distinct ones, -1 for null; NaN is the greatest."""
+    codes = _codes(values)
+    if codes.max(initial=-1) < 0:
+        return codes
+    distinct = np.unique(codes[codes >= 0], return_index=True)[1]
+    places = np.flatnonzero(codes >= 0)[distinct]
+    ordered = pc.sort_indices(values.take(pa.array(places))).to_numpy().astype(np.int64)
+    ranks = np.empty(len(places) + 1, dtype=np.int64)
+    ranks[ordered] = np.arange(len(places))
+    ranks[-1] = -1  # of the code -1
+    return ranks[codes]
+
+
+def canonical_order(columns: Sequence[pa.Array], rows: int) -> Ints:
+    """Return the position of each row in the order of its columns, nulls first."""
+    ranks = [value_ranks(_sortable(column)) for column in columns]
+    order = np.empty(rows, dtype=np.int64)
+    order[np.lexsort(tuple(reversed(ranks))) if ranks else np.arange(rows)] = np.arange(rows)
+    return order
+
+
+def _sortable(column: pa.Array) -> pa.Array:
+    if not pa.types.is_nested(column.type):
+        return column
+    return pa.array([None if each is None else repr(each) for each in column.to_pylist()], pa.string())
+
+
 def near_codes(left: Ints, right: Ints, times: tuple[Ints, Ints], width: int) -> tuple[Ints, Ints]:
     """Return codes that are equal for the candidates of rows with equal codes less than `width` apart.
 
