@@ -16,7 +16,16 @@ from elfmesh.errors import QueryError
 from elfmesh.ql import parse
 from elfmesh.ql.engine.relational import Relational
 from elfmesh.ql.engine.whole import Query
-from elfmesh.ql.values.joining import completed, near_codes, of_interval, pair_count, pairs, row_codes
+from elfmesh.ql.values.joining import (
+    canonical_order,
+    completed,
+    near_codes,
+    of_interval,
+    pair_count,
+    pairs,
+    row_codes,
+    value_ranks,
+)
 from tests.ql.conftest import run_streams
 
 KEYS = st.one_of(st.none(), st.integers(-2, 2))
@@ -189,3 +198,23 @@ def test_a_pair_belongs_to_its_later_row_and_a_row_alone_to_the_last_time_that_c
         for start in (0, 5, 10)
     ]
     assert inside == [[(0, 0), (0, -1)], [(1, 0)], [(2, 1), (2, -1)]]
+
+
+@pytest.mark.parametrize(
+    ("values", "ranks"),
+    [
+        (pa.array([3, None, -1, 3]), [1, -1, 0, 1]),
+        (pa.array([0.0, math.nan, -0.0, math.inf, None]), [0, 2, 0, 1, -1]),
+        (pa.array(["b", "a", None]), [1, 0, -1]),
+        (pa.nulls(2), [-1, -1]),
+        (pa.array([], pa.int64()), []),
+    ],
+)
+def test_ranks_are_those_of_the_distinct_values(values: pa.Array, ranks: list[int]) -> None:
+    assert value_ranks(values).tolist() == ranks
+
+
+def test_the_canonical_order_is_by_the_columns_from_left_to_right() -> None:
+    columns = [pa.array([1, None, 1]), pa.array([[2], [1], None])]
+    assert canonical_order(columns, 3).tolist() == [2, 0, 1]
+    assert canonical_order([], 2).tolist() == [0, 1]
