@@ -132,10 +132,8 @@ def run(
         >>> [table.to_pylist() for table in elfmesh.run(query, "clicks.ndjson")]
         [[{'product': 'lamp', 'n': 3}]]
     """
-    lines = {
-        "multiline": multiline, "ts": ts, "ts_format": ts_format, "timezone": timezone, "year": year,
-        "patterns": dict(patterns or {}),
-    }  # fmt: skip
+    lines: dict[str, Any] = {"multiline": multiline, "timezone": timezone, "year": year}
+    lines |= {"ts": ts, "ts_format": ts_format, "patterns": dict(patterns or {})}
     inputs, times = _Inputs(lines, sample), TimeRange(_time_us("start", start), _time_us("end", end))
     for name, value in (streams or {}).items():
         inputs.add(name, value, format)
@@ -143,12 +141,18 @@ def run(
     given = _given(statement, paths, streams)
     for name, value in given.items() if streams is None else ():
         inputs.add(name, value, format)
+    size = parse_size(memory) if isinstance(memory, str) else memory
+    options = {"sample": sample, "memory_bytes": size, "threads": threads, "times": times}
+    return _evaluated(statement, inputs, lookups or {}, python, options)
+
+
+def _evaluated(
+    statement: Statement, inputs: _Inputs, lookups: Mapping[str, Any], python: bool, options: dict[str, Any]
+) -> RunResults:
     with _functions_of(statement, python) as functions:
-        size = parse_size(memory) if isinstance(memory, str) else memory
         ran = LogRun(
-            statement, (), stdin=inputs.file, sample=sample, memory_bytes=size, streams=inputs.logs,
-            tables=inputs.tables, lookups=_lookups(lookups or {}), functions=functions, threads=threads,
-            times=times,
+            statement, (), stdin=inputs.file, streams=inputs.logs, tables=inputs.tables,
+            lookups=_lookups(lookups), functions=functions, **options,
         )  # fmt: skip
         return RunResults(map(_with_metadata, ran.answers()))
 
