@@ -110,7 +110,8 @@ def test_a_format_that_would_not_use_the_pattern_is_refused(name: str, message: 
 
 
 def rows(text: str, path: Path, **settings: Any) -> list[dict[str, Any]]:
-    return elfmesh.run(text, str(path), **settings)[0].to_pylist()
+    found: list[dict[str, Any]] = elfmesh.run(text, str(path), **settings)[0].to_pylist()
+    return found
 
 
 def test_a_log_of_a_phone_is_read_with_its_pattern(tmp_path: Path) -> None:
