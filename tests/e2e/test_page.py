@@ -30,7 +30,16 @@ EXACT = 9007199254740993
 COUNT = 3
 HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
 HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
-VIEWS = ("#/", "#/agents", "#/overlay", "#/coordination", f"#/job/{JOB}", f"#/standbys/{JOB}", "#/console")
+VIEWS = (
+    "#/",
+    "#/agents",
+    "#/agents/agent-0",
+    "#/overlay",
+    "#/coordination",
+    f"#/job/{JOB}",
+    f"#/standbys/{JOB}",
+    "#/console",
+)
 HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
@@ -213,6 +222,41 @@ def test_the_overview_shows_throughput_lag_and_a_spark_line_for_each_job(
     jobs = chrome.run("[...document.querySelectorAll('tbody .spark')].map((each) => each.ariaLabel)")
     assert len(jobs) == 1
     assert jobs[0].startswith(f"{JOB} held: ")
+
+
+def test_an_agent_has_a_page_with_its_streams_bad_lines_and_live_lines(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    with fleet.log(0).open("a") as file:
+        file.write(f"not JSON {HOSTILE}\n")
+    chrome = page("#/agents")
+    chrome.until("document.querySelectorAll('tbody th').length >= 3")
+    chrome.click("tbody th a", "agent-0")
+    chrome.until("document.querySelector('h1').textContent === 'agent-0'")
+    stream = "document.querySelector('[aria-label=streams] tbody tr')"
+    chrome.until(f"{stream}?.cells.length === 7")
+    shown = chrome.run(f"[...{stream}.cells].map((each) => each.textContent)")
+    assert (shown[0], shown[5], shown[6]) == ("log", JOB, "none")
+    reported = fleet[0].get("/v1/agent")["sources"]["log"]
+    assert shown[1] == reported["path"]
+    assert 0 < int(shown[3].replace(",", "")) <= reported["lines"]
+    chrome.until("/Lines per second: [1-9]/.test(document.querySelector('.spark').ariaLabel)")
+    bad = "[...document.querySelectorAll('.concerns li')].map((each) => each.textContent).join('\\n')"
+    chrome.until(f"{bad}.includes('not JSON')", "a sample of a bad line")
+    assert "\u202e" not in chrome.run("document.documentElement.outerHTML")
+    assert "Only an operator" in chrome.run("document.querySelector('main').textContent")
+    with_token(chrome, fleet)
+    chrome.click("button", "Read log for 5 s")
+    lines = "[...document.querySelectorAll('pre .line')].map((each) => each.textContent)"
+    chrome.until(f"{lines}.length > 3", "live lines")
+    assert all({"ts", "k", "v"} <= set(json.loads(line)) for line in chrome.run(lines))
+    chrome.run("location.hash = '#/agents/agent-1'")
+    chrome.until("document.querySelector('main').textContent.includes('Open the page of agent-1 itself.')")
+    chrome.run("location.hash = '#/agents/nosuch'")
+    chrome.until(
+        "document.querySelector('main [role=status]').textContent"
+        " === 'No agent that is called nosuch has answered.'"
+    )
 
 
 # -- time ------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import { Table } from "./table.js";
 export const SKEW_WARN_S = 1;
 export const LAG_WARN_S = 0.25;
 
+export const agentLink = (name) => `#/agents/${encodeURIComponent(name)}`;
+
 /** What is wrong with an agent, in words; [] if nothing is. */
 export function troubles(agent) {
   if (agent.gone) return ["does not answer"]; // what it said last is over
@@ -32,7 +34,7 @@ export function allAgents(world) {
 
 const cores = (agent) => (rate(agent, "cpu_seconds") === null ? "–" : `${(100 * rate(agent, "cpu_seconds")).toFixed(1)}\u00a0%`);
 
-const labels = (agent) => Object.entries(agent.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+export const labels = (agent) => Object.entries(agent.labels ?? {}).map(([key, value]) => `${key}=${value}`);
 
 function meter(value, limit, text) {
   const share = limit ? Math.min(1, value / limit) : 0;
@@ -40,7 +42,7 @@ function meter(value, limit, text) {
 }
 
 const COLUMNS = [
-  { key: "name", label: "Agent", by: (a) => a.name, cell: (a) => [h("span", { class: `dot ${a.gone ? "bad" : troubles(a).length ? "warn" : "good"}` }), a.name] },
+  { key: "name", label: "Agent", by: (a) => a.name, cell: (a) => [h("span", { class: `dot ${a.gone ? "bad" : troubles(a).length ? "warn" : "good"}` }), h("a", { href: agentLink(a.name) }, a.name)] },
   { key: "state", label: "State", by: (a) => (a.gone ? 0 : troubles(a).length ? 1 : 2), cell: (a) => troubles(a).join("; ") || "in order" },
   { key: "labels", label: "Labels", by: (a) => labels(a).join(), cell: (a) => labels(a).map((each) => h("span", { class: "tag" }, each)) },
   { key: "streams", label: "Streams", by: (a) => (a.streams ?? []).join(), cell: (a) => (a.streams ?? []).join(", ") || "–" },

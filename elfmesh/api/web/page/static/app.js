@@ -1,6 +1,7 @@
 // The page's frame: which view is open, who looks, whether the agent answers. Views own everything else.
 
 import { ApiError, every, get, hasToken, setToken } from "./api.js";
+import { agentView } from "./agent.js";
 import { agentsView } from "./agents.js";
 import { coordinationView } from "./coordination.js";
 import { overviewView } from "./overview.js";
@@ -174,7 +175,8 @@ async function route() {
     fill(main, h("p", { class: "faint" }, "Loading the editor."));
     const { consoleView } = await import("./console.js");
     if (!signal.aborted) consoleView(main, world, signal, job);
-  } else if (view === "agents") agentsView(main, world, signal, learnAgents);
+  } else if (view === "agents" && job) agentView(main, world, signal, job, learnAgents);
+  else if (view === "agents") agentsView(main, world, signal, learnAgents);
   else if (view === "overlay") overlayView(main, world, signal, learnAgents);
   else if (view === "coordination") coordinationView(main, world, signal);
   else if (view === "job" && job) opened.view = jobView(main, world, signal, job, query);

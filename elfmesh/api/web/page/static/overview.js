@@ -1,7 +1,7 @@
 // The fleet at a glance: what needs attention, its throughput and delay, and the jobs with their completeness.
 
 import { every } from "./api.js";
-import { SKEW_WARN_S, allAgents, troubles } from "./agents.js";
+import { SKEW_WARN_S, agentLink, allAgents, troubles } from "./agents.js";
 import { newest, spark, version } from "./loads.js";
 import { Table } from "./table.js";
 import { fill, h, names, number, percent, seconds, short } from "./text.js";
@@ -64,7 +64,7 @@ function facts(world, jobs) {
 function concerns(world, jobs) {
   const found = [];
   for (const agent of allAgents(world))
-    for (const trouble of troubles(agent)) found.push([agent.gone ? "bad" : "warn", h("a", { href: "#/agents" }, agent.name), ` ${trouble}`]);
+    for (const trouble of troubles(agent)) found.push([agent.gone ? "bad" : "warn", h("a", { href: agentLink(agent.name) }, agent.name), ` ${trouble}`]);
   for (const job of jobs) {
     const link = h("a", { href: jobLink(job.job) }, job.job);
     if (job.missing.length) found.push(["warn", link, ` has no contribution of ${names(job.missing)} in its newest result`]);
