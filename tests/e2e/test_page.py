@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
-from elfmesh.cli.jobs.results import HEAD
 from elfmesh.control.protocol.events import Reply
 from elfmesh.text import printable
 from tests.control.fakes import FakeBackend, served
-from tests.e2e.browser import Browser, chromium
+from tests.e2e import live_page
+from tests.e2e.browser import Browser
 from tests.e2e.fleet import Fleet, eventually
-from tests.e2e.live import LIVE, Traffic
+from tests.e2e.live import LIVE
+from tests.e2e.live_page import (
+    COUNT,
+    EXACT,
+    HOSTILE,
+    HOSTILE_SHOWN,
+    JOB,
+    MARKS,
+    interval_with,
+    serious,
+    with_token,
+)
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(chromium() is None, reason="there is no chromium (Debian: apt-get install chromium)"),
-]
-JOB = "e2e/live"
-EXACT = 9007199254740993
-COUNT = 3
-HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
-HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
+fleet, chrome, page = live_page.fleet, live_page.chrome, live_page.page
+pytestmark = MARKS
 VIEWS = (
     "#/",
     "#/agents",
@@ -41,55 +41,6 @@ VIEWS = (
     "#/console",
 )
 HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
-AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(tmp_path_factory.mktemp("page")) as fleet:
-        for number in range(COUNT):
-            fleet.start(1, extra=["--label", "role=web", "--label", f"rack=r{number}"])
-        with Traffic(fleet, list(range(COUNT)), every_s=0.05):
-            fleet[0].apply(LIVE.replace(" AS ", " STANDBY ALL LAG '200 ms' AS ", 1))
-            say(fleet, 1, HOSTILE, 1)
-            say(fleet, 2, "big", EXACT)
-            yield fleet
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with Browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def page(chrome: Browser, fleet: Fleet) -> Iterator[Callable[[str], Browser]]:
-    """Opens a view of the first agent's page afresh; the page must not have complained at the end."""
-
-    def show(view: str) -> Browser:
-        chrome.open("about:blank")
-        chrome.size(1280)
-        chrome.open(f"http://{fleet[0].api}/page/{view}")
-        chrome.until("document.querySelector('main')?.children.length > 1")
-        return chrome
-
-    chrome.errors.clear()
-    yield show
-    assert chrome.errors == []
-
-
-def say(fleet: Fleet, number: int, key: str, value: int) -> None:
-    with fleet.log(number).open("a") as file:
-        file.write(json.dumps({"ts": time.time(), "k": key, "v": value}) + "\n")
-
-
-def with_token(chrome: Browser, fleet: Fleet) -> None:
-    """Paste the agent's token, as its operator would."""
-    chrome.click("#me")
-    chrome.run("document.getElementById('token').focus()")
-    chrome.type(read_token(fleet[0].directory / "data" / TOKEN_FILE))
-    chrome.click("dialog button", "Use the token")
-    chrome.until("document.getElementById('me').textContent === 'operator'")
 
 
 def rows_of(chrome: Browser) -> list[list[str]]:
@@ -105,14 +56,6 @@ def choose(chrome: Browser, index: int) -> None:
     slot = f"""document.querySelector('.strip [data-index="{index}"]')"""
     chrome.until(f"{slot} && ({slot}.click(), true)", f"interval {index}")
     chrome.until(f"{slot}?.getAttribute('aria-pressed') === 'true'")
-
-
-def interval_with(fleet: Fleet, key: str) -> dict[str, Any]:
-    def find() -> dict[str, Any] | None:
-        return next((r for r in fleet[0].results(JOB) if any(row["k"] == key for row in r["rows"])), None)
-
-    found: dict[str, Any] = eventually(find, what=f"an interval with {key!r}")
-    return found
 
 
 # -- what it shows -------------------------------------------------------------------------------------
@@ -224,166 +167,6 @@ def test_the_overview_shows_throughput_lag_and_a_spark_line_for_each_job(
     assert jobs[0].startswith(f"{JOB} held: ")
 
 
-def test_an_agent_has_a_page_with_its_streams_bad_lines_and_live_lines(
-    page: Callable[[str], Browser], fleet: Fleet
-) -> None:
-    with fleet.log(0).open("a") as file:
-        file.write(f"not JSON {HOSTILE}\n")
-    chrome = page("#/agents")
-    chrome.until("document.querySelectorAll('tbody th').length >= 3")
-    chrome.click("tbody th a", "agent-0")
-    chrome.until("document.querySelector('h1').textContent === 'agent-0'")
-    stream = "document.querySelector('[aria-label=streams] tbody tr')"
-    chrome.until(f"{stream}?.cells.length === 7")
-    shown = chrome.run(f"[...{stream}.cells].map((each) => each.textContent)")
-    assert (shown[0], shown[5], shown[6]) == ("log", JOB, "none")
-    reported = fleet[0].get("/v1/agent")["sources"]["log"]
-    assert shown[1] == reported["path"]
-    assert 0 < int(shown[3].replace(",", "")) <= reported["lines"]
-    chrome.until("/Lines per second: [1-9]/.test(document.querySelector('.spark').ariaLabel)")
-    bad = "[...document.querySelectorAll('.concerns li')].map((each) => each.textContent).join('\\n')"
-    chrome.until(f"{bad}.includes('not JSON')", "a sample of a bad line")
-    assert "\u202e" not in chrome.run("document.documentElement.outerHTML")
-    assert "Only an operator" in chrome.run("document.querySelector('main').textContent")
-    with_token(chrome, fleet)
-    chrome.click("button", "Read log for 5 s")
-    lines = "[...document.querySelectorAll('pre .line')].map((each) => each.textContent)"
-    chrome.until(f"{lines}.length > 3", "live lines")
-    assert all({"ts", "k", "v"} <= set(json.loads(line)) for line in chrome.run(lines))
-    chrome.run("location.hash = '#/agents/agent-1'")
-    chrome.until("document.querySelector('main').textContent.includes('Open the page of agent-1 itself.')")
-    chrome.run("location.hash = '#/agents/nosuch'")
-    chrome.until(
-        "document.querySelector('main [role=status]').textContent"
-        " === 'No agent that is called nosuch has answered.'"
-    )
-
-
-# -- time ------------------------------------------------------------------------------------------------
-
-SLOTS = "[...document.querySelectorAll('.strip button')].map((each) => +each.dataset.index)"
-LIVE_NOW = "document.querySelector('.title .pulse').textContent"
-
-
-def closed(fleet: Fleet, count: int) -> list[dict[str, Any]]:
-    """The oldest `count` closed intervals, at least four of which must follow them."""
-
-    def find() -> list[dict[str, Any]] | None:
-        found: list[dict[str, Any]] = fleet[0].results(JOB)
-        return found[:count] if len(found) > count + 4 else None
-
-    found: list[dict[str, Any]] = eventually(find, what=f"{count + 4} closed intervals")
-    return found
-
-
-def range_of(records: list[dict[str, Any]]) -> str:
-    return f"?from={records[0]['interval']['start']}&to={records[-1]['interval']['end']}"
-
-
-def numbers(records: list[dict[str, Any]]) -> list[int]:
-    return [record["interval"]["index"] for record in records]
-
-
-def test_an_address_with_a_range_shows_the_intervals_of_the_api_in_it(
-    page: Callable[[str], Browser], fleet: Fleet
-) -> None:
-    wanted = closed(fleet, 7)[2:]
-    chrome = page(f"#/job/{JOB}{range_of(wanted)}")
-    chrome.until(f"{LIVE_NOW} === 'a range, not live'")
-    assert chrome.run(SLOTS) == numbers(wanted)
-    assert chrome.run("document.querySelector('.range [role=status]').textContent") == "5 intervals."
-    times = chrome.run("['range-from', 'range-to'].map((each) => document.getElementById(each).value)")
-    assert [f"{each}Z"[:20] for each in times] == [
-        f"{each[:19]}Z" for each in (wanted[0]["interval"]["start"], wanted[-1]["interval"]["end"])
-    ]
-    assert serious(chrome) == []
-    chrome.size(390, 740, phone=True)
-    assert chrome.run("document.documentElement.scrollWidth") <= 390
-    chrome.size(1280)
-    chrome.click("button", "Earlier")
-    chrome.until(f"{LIVE_NOW} === 'a range, not live' && {SLOTS}.length === 2", "the two oldest")
-    assert chrome.run(SLOTS) == [numbers(wanted)[0] - 2, numbers(wanted)[0] - 1]
-    chrome.run("window.history.back()")
-    chrome.until(f"JSON.stringify({SLOTS}) === '{json.dumps(numbers(wanted), separators=(',', ':'))}'")
-    select = "document.getElementById('range-last')"
-    chrome.run(f"({select}.value = 'live', {select}.dispatchEvent(new Event('change')))")
-    chrome.until(f"{LIVE_NOW} === 'live' && Math.max(...{SLOTS}) > {numbers(wanted)[-1]}")
-    assert chrome.run("location.hash") == f"#/job/{JOB}"
-
-
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("?from=yesterday&to=2026-01-01", "from=yesterday is not a time such as 2026-03-01T10:05:00Z."),
-        ("?from=2026-01-01", "The address has no to=: a range needs from= and to=."),
-        ("?from=2026-01-02&to=2026-01-01", "which is not after its start 2026-01-02T00:00:00Z."),
-    ],
-)
-def test_a_range_that_is_wrong_in_the_address_gives_one_line(
-    page: Callable[[str], Browser], query: str, reason: str
-) -> None:
-    chrome = page(f"#/job/{JOB}{query}")
-    problem = "[...document.querySelectorAll('.problem')].map((each) => each.textContent).join('')"
-    assert reason in chrome.until(problem)
-    assert chrome.run(SLOTS) == []
-
-
-def test_a_range_without_closed_intervals_is_reported_as_empty(page: Callable[[str], Browser]) -> None:
-    chrome = page(f"#/job/{JOB}?from=2001-01-01&to=2001-01-02")
-    note = "document.querySelector('.range [role=status]').textContent"
-    chrome.until(f"{note} === 'No closed interval is in this range.'")
-
-
-def test_dragging_in_the_chart_sets_the_range_and_escape_resets_it(
-    page: Callable[[str], Browser], fleet: Fleet
-) -> None:
-    wanted = closed(fleet, 8)
-    chrome = page(f"#/job/{JOB}{range_of(wanted)}")
-    chrome.until(f"{LIVE_NOW} === 'a range, not live' && document.querySelector('.u-over')")
-    before = chrome.run("location.hash")
-    box = "document.querySelector('.u-over').getBoundingClientRect()"
-    chrome.run("document.querySelector('.u-over').scrollIntoView({block: 'center'})")
-    x, y, width = chrome.run(f"[{box}.left, {box}.top + 50, {box}.width]")
-    # eight intervals: the points are at sevenths of the width
-    chrome.drag((x + width * 1.5 / 7, y), (x + width * 4.5 / 7, y))
-    chrome.until(f"{SLOTS}.length === 3 && {LIVE_NOW} === 'a range, not live'")
-    assert chrome.run(SLOTS) == numbers(wanted)[2:5]
-    assert chrome.run("location.hash") == f"#/job/{JOB}{range_of(wanted[2:5])}"
-    chrome.press("Escape", 27)
-    chrome.until(f"{SLOTS}.length === 8")
-    assert chrome.run("location.hash") == before
-    shown = "[...document.querySelectorAll('button')].filter((each) => each.checkVisibility())"
-    assert "Reset zoom" not in chrome.run(f"{shown}.map((each) => each.textContent)")
-
-
-def test_the_rows_and_the_chart_are_saved_as_files(
-    page: Callable[[str], Browser], fleet: Fleet, tmp_path: Path
-) -> None:
-    big = interval_with(fleet, "big")
-    hostile = interval_with(fleet, HOSTILE)
-    records = eventually(lambda: fleet[0].results(JOB))
-    known = sorted((numbers([big])[0], numbers([hostile])[0]))
-    wanted = [each for each in records if known[0] <= each["interval"]["index"] <= known[1]]
-    chrome = page(f"#/job/{JOB}{range_of(wanted)}")
-    chrome.until(f"{LIVE_NOW} === 'a range, not live' && document.querySelector('.u-over')")
-    chrome.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    chrome.click("button", "Save CSV")
-    name = f"e2e-live-{numbers(wanted)[0]}-{numbers(wanted)[-1]}.csv"
-    eventually((tmp_path / name).exists, what=name)
-    with (tmp_path / name).open(newline="", encoding="utf-8") as file:
-        head, *rows = csv.reader(file)
-    assert head == [*HEAD, "k", "n", "s"]
-    assert [row[6:] for row in rows] == [
-        [each["k"], str(each["n"]), str(each["s"])] for record in wanted for each in record["rows"]
-    ]
-    assert {row[2] for row in rows} == {record["interval"]["end"] for record in wanted}
-    assert any(row[8] == str(EXACT) for row in rows)
-    chrome.click("button", "Save PNG")
-    png = eventually(lambda: next(tmp_path.glob("e2e-live-*.png"), None), what="the picture")
-    assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert png.stat().st_size > 3000
-
-
 # -- the console ---------------------------------------------------------------------------------------
 
 EDITOR = "document.querySelector('.editor').shadowRoot"
@@ -471,19 +254,6 @@ def test_a_phone_needs_no_horizontal_scrolling(page: Callable[[str], Browser], v
     chrome.size(360, 740, phone=True)
     chrome.until("document.querySelector('tbody tr, .cm-line, .verdict, .picture circle')")
     assert chrome.run("document.documentElement.scrollWidth") <= 360
-
-
-def serious(chrome: Browser) -> list[Any]:
-    """What axe finds serious or critical in what is open, in light and in dark."""
-    script = """axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations
-      .filter((each) => ["serious", "critical"].includes(each.impact))
-      .map((each) => [each.id, each.help, ...each.nodes.slice(0, 3).map((node) => node.html)]))"""
-    found = []
-    chrome.run(AXE.read_text() + "; 0")
-    for scheme in ("dark", "light"):
-        chrome.scheme(scheme)
-        found += chrome.run(script)
-    return found
 
 
 @pytest.mark.parametrize("view", VIEWS)
