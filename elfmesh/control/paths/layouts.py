@@ -1,6 +1,6 @@
 """The layout of one term: it follows the roster, the agents that are gone, and the measured latencies.
 
-Owns when the layout changes. `paths.layout` chooses the agents, and `paths.placing` finds better ones.
+Owns when the layout changes. `paths.layout` chooses the agents, `paths.latency_placement` finds better ones.
 
 Invariants: a gateway or site is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone, or
 if every `PLAN_S` a placement costs at most `GAIN` of the present one. A change is a change of the roster's
@@ -23,8 +23,8 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import CurrentTerms, PathLayout, RosterEntry
+from elfmesh.control.paths.latency_placement import Expectation, Placement, better_placement, expectation
 from elfmesh.control.paths.layout import group_of, planned
-from elfmesh.control.paths.placing import Expectation, Placement, better_placement, expectation
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, together
 

@@ -10,8 +10,8 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain, domain_text, share
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
+from elfmesh.control.paths.latency_placement import Expectation
 from elfmesh.control.paths.layout import crossings, group_of, notes, residency_notes
-from elfmesh.control.paths.placing import Expectation
 from elfmesh.control.protocol.replies_plan import (
     ExpectedLatency,
     JobLayout,

@@ -11,15 +11,13 @@ import contextlib
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from elfmesh.agent.runtime.assembly import AgentParts, LocalAgent
-from elfmesh.control.jobs.policy import OPEN
 from elfmesh.control.jobs.row_pages import RowLimits
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import ElfError, StorageError
-from elfmesh.ingest.authority.gate import open_gate
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader
@@ -242,7 +240,6 @@ class Host:
         around, scenario = self.around, self.around.scenario
         storage = DiskStorage(self._data())
         identity = load_identity(storage)
-        loop = asyncio.get_running_loop()
         transport = around.network.transport(self.number)
         host, port = transport.address
         pattern = self.server.path + ("*" if scenario.glob else "")
@@ -255,11 +252,9 @@ class Host:
         )
         results = ResultsLogs(self._data() / "results")
         around.history.restores(self.name, results)
-        keeps = scenario.keeping == self.rack
-        policy = replace(OPEN, keep_in=((f"rack={self.rack}",),)) if keeps else OPEN
         local = LocalAgent(
             AgentParts(
-                gate=open_gate(storage, self.clock.us, policy),
+                gate=around.history.residence.gate(self, scenario.keeping, storage, identity.id),
                 me=Contact(identity.id, host, port, identity.incarnation, self.rack),
                 name=self.name,
                 labels={},
@@ -271,7 +266,7 @@ class Host:
                 compute=PartialCompute(_limits(scenario.page_bytes)),
                 results=results,
                 open_reader=lambda name, config: StreamReader(
-                    config.path, StreamFormat(config.format), clock=loop.time
+                    config.path, StreamFormat(config.format), clock=asyncio.get_running_loop().time
                 ),
                 wall_us=self.clock.us,
                 fanout=scenario.fanout,
@@ -280,8 +275,6 @@ class Host:
         self.transport, self.local = transport, local
         self._gate_timer(local)
         around.history.tap(self.name, local, self._entered)
-        if scenario.keeping:
-            around.history.residence.begins(local, self.name, self.rack, keeps=keeps)
         local.pump.failed.add_done_callback(lambda _: self._failed(local))
         self._entered()
         local.start(around.seeds(self))

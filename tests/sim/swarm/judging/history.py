@@ -201,6 +201,7 @@ class History:
         boot = self._lives[host] = self._lives[host] + 1
         self.recovered(host, local.frames)
         self.pages.tap(local)
+        self.residence.tap(local)
         self._notified(host, local)
         step = local.core.step
         closed: dict[tuple[bytes, int], int] = {}
@@ -217,9 +218,8 @@ class History:
             effects = step(event, now)
             if isinstance(event, ctl.EarlyMerged):
                 early_lines(self.early, local, event, emitted)
-            for effect in effects:
-                if type(effect) is not Send:
-                    self._effect(host, local, effect)
+            for effect in (each for each in effects if type(each) is not Send):
+                self._effect(host, local, effect)
             for job_id, master in local.control.leadership.masters.items():
                 cell = master.term.committer.cell
                 if voting.get(job_id) is not cell:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from unittest import mock
 
 from elfmesh.control.jobs.policy import OPEN
-from tests.sim.swarm import host
 from tests.sim.swarm.drawing import wide
 from tests.sim.swarm.judging.invariants import d23_data_stays
 from tests.sim.swarm.judging.outcome import Outcome
+from tests.sim.swarm.residing import watch
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.soak import quiet
@@ -44,6 +44,6 @@ def test_data_of_hosts_is_sent_inside_their_rack_only_and_every_invariant_holds(
 
 def test_the_watch_notices_hosts_whose_rule_is_not_obeyed() -> None:
     """The watch takes the hosts for keeping, and their agents know no rule."""
-    with mock.patch.object(host, "replace", return_value=OPEN):
+    with mock.patch.object(watch, "policy_of", return_value=OPEN):
         outcome = lived(short())
     assert any("went to" in line for line in d23_data_stays(outcome))

@@ -8,26 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 from unittest import mock
 
 from elfmesh.agent.runtime.assembly import LocalAgent
+from elfmesh.control.jobs.policy import OPEN, Policy
 from elfmesh.control.member.contributions import Contributions
 from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages_early import Early
 from elfmesh.control.protocol.messages_parts import Part, SitePart
 from elfmesh.control.protocol.messages_safety import Keep, KeptCopy, Verified
 from elfmesh.control.protocol.messages_standby import Delta, Prefix
+from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
 from elfmesh.interval_map import numbers
 from elfmesh.machine import Effect, Message, Send
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Contribute
 from elfmesh.srt.messages import Segment, SegmentUp
+from elfmesh.storage.storage import Storage
 
 if TYPE_CHECKING:
+    from tests.sim.swarm.host import Clock
     from tests.sim.swarm.judging.oracle import Truth
     from tests.sim.swarm.judging.outcome import Outcome
+
+
+def policy_of(rack: str) -> Policy:
+    return replace(OPEN, keep_in=((f"rack={rack}",),))
+
+
+class Place(Protocol):
+    """The part of a host that matters here."""
+
+    rack: str
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
 
 @dataclass
@@ -52,18 +72,23 @@ class Residence:
     _jobs: dict[bytes, bytes] = field(default_factory=dict)
     """By tree: the job that contributions in it belong to."""
 
-    def begins(self, local: LocalAgent, host: str, rack: str, *, keeps: bool) -> None:
-        """An agent begins; what it sends is watched."""
+    def gate(self, host: Place, keeping: str, storage: Storage, agent: bytes) -> AuthorityGate:
+        """Return the gate of an agent that begins; its host keeps its data if it is in the rack `keeping`."""
+        self._racks[agent] = self.racks[host.name] = host.rack
+        if host.rack != keeping:
+            return open_gate(storage, host.clock.us)
+        self.kept[agent] = host.rack
+        self.keeping.add(host.name)
+        return open_gate(storage, host.clock.us, policy_of(host.rack))
+
+    def tap(self, local: LocalAgent) -> None:
+        """Watch what an agent sends, in runs with hosts that keep their data."""
         me = local.control.context.me.id
-        self._racks[me] = self.racks[host] = rack
-        if keeps:
-            self.kept[me] = rack
-            self.keeping.add(host)
         step = local.core.step
 
         def watched(event: object, now: float) -> list[Effect]:
             effects = step(event, now)  # type: ignore[arg-type]  # passed on as it is
-            for effect in effects:
+            for effect in effects if self.kept else ():
                 if type(effect) is Send:
                     self._sent(me, effect)
             return effects

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from elfmesh.control.jobs.terms import Gateway, PathLayout
-from elfmesh.control.paths.placing import CANDIDATES, Placement, better_placement, expectation
+from elfmesh.control.paths.latency_placement import CANDIDATES, Placement, better_placement, expectation
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.machine import Contact
 
