@@ -100,6 +100,7 @@ class MasterTerm:
         self.founding = Founding(self, self.collection, self.closer, self.activation)
         self.members = JobMembers(self, master.costs, takes_over=won.inherits > 0)
         self.replicas = Replicator(self)
+        self.layouts = Layouts(self, self._term_state, plan, self._is_away)
         self.electorate = Electorate(
             context, won.proposer, self, wanted=master.voters, wishes=lambda: self.layouts.wished_voters
         )
@@ -112,7 +113,6 @@ class MasterTerm:
         )
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self, master.swap)
-        self.layouts = Layouts(self, self._term_state, plan, self._is_away)
         self.grants, self.part_requests = Grants(self), PartRequests(context, self)
         self.standby_plans = StandbyPlans(self, self._term_state, plan, master.rates, master.costs)
         self.trees = JobTrees(self, closing.lacking)

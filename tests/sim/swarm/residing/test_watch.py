@@ -7,9 +7,9 @@ from unittest import mock
 
 from elfmesh.control.jobs.policy import OPEN
 from tests.sim.swarm.drawing import wide
-from tests.sim.swarm.judging.invariants import d23_data_stays
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.residing import watch
+from tests.sim.swarm.residing.watch import d23_data_stays
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.soak import quiet
