@@ -171,7 +171,7 @@ class ResultFiles:
         if rows.incarnation != incarnation:
             raise RowsRefused(UNAVAILABLE, error_body("the job is being created again"))
         with _disk():
-            held = tempfile.NamedTemporaryFile(prefix="elf-results-", suffix=f".{kind}")  # noqa: SIM115
+            held = tempfile.NamedTemporaryFile(prefix="elf-results-", suffix=f".{kind}")  # noqa: SIM115 - the cache closes it
         try:
             with refusing():
                 await self._write(held, kind, rows)

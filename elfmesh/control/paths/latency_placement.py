@@ -38,7 +38,7 @@ MASTER, SITES = "master", "sites"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class LatencyPlacement:
     """A better layout.
 
     Attributes:
@@ -61,7 +61,7 @@ def better_placement(
     gateways: Collection[bytes],
     sites: Collection[bytes],
     rng: Chooser,
-) -> Placement | None:
+) -> LatencyPlacement | None:
     """Return the placement that costs least; None without measurements.
 
     Args:
@@ -87,7 +87,7 @@ def better_placement(
     found = improved(network, deployed(network, 1), rng).places
     if any(len(found[name]) != len(before[name]) for name in found):
         return None  # a group or a site has no candidate now
-    return Placement(
+    return LatencyPlacement(
         {each.group: bytes.fromhex(found[f"gateway {each.group}"][0]) for each in layout.gateways},
         tuple(bytes.fromhex(each) for each in found.get(SITES, ())),
         total_cost(network, found),

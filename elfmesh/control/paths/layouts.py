@@ -23,7 +23,12 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import CurrentTerms, PathLayout, RosterEntry
-from elfmesh.control.paths.latency_placement import Expectation, Placement, better_placement, expectation
+from elfmesh.control.paths.latency_placement import (
+    Expectation,
+    LatencyPlacement,
+    better_placement,
+    expectation,
+)
 from elfmesh.control.paths.layout import group_of, planned
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, together
@@ -82,7 +87,7 @@ class Layouts:
         self._away: set[bytes] = set()
         self._sites: frozenset[bytes] = frozenset()
         self._place_at = term.context.now + PLAN_S
-        self._better: Placement | None = None
+        self._better: LatencyPlacement | None = None
 
     @property
     def layout(self) -> PathLayout | None:

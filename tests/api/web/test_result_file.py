@@ -58,7 +58,7 @@ async def api(backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def limited(api: Api, **limits: Any) -> ResultFiles:
     files = ResultFiles(**limits)
-    app = api.server.app  # type: ignore[attr-defined]
+    app = api.server.app
     app[FILES].close()
     app._state[FILES] = files  # the application is frozen once it runs
     return files

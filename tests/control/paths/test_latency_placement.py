@@ -7,7 +7,12 @@ import random
 import pytest
 
 from elfmesh.control.jobs.terms import Gateway, PathLayout
-from elfmesh.control.paths.latency_placement import CANDIDATES, Placement, better_placement, expectation
+from elfmesh.control.paths.latency_placement import (
+    CANDIDATES,
+    LatencyPlacement,
+    better_placement,
+    expectation,
+)
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.machine import Contact
 
@@ -47,7 +52,7 @@ def measured(*left_out: Contact) -> RoundTrips:
     return trips
 
 
-def placed(layout: PathLayout = BAD, *, without: frozenset[bytes] = frozenset()) -> Placement | None:
+def placed(layout: PathLayout = BAD, *, without: frozenset[bytes] = frozenset()) -> LatencyPlacement | None:
     everyone = {each.id for each in ALL} - without
     about = layout, MASTER, ALL, measured(), everyone - {MASTER.id}, everyone
     return better_placement(*about, random.Random(0))

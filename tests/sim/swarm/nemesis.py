@@ -17,22 +17,9 @@ from tests.sim.swarm.recovering import Recovering
 from tests.sim.swarm.rotting import Rotting
 
 KILL_PLACES = (
-    "seal",
-    "frame.write",
-    "frame.sync",
-    "frame.synced",
-    "compact",
-    "compacted",
-    "storage.replace",
-    "storage.replaced",
-    "send",
-    "sent",
-    "activate",
-    "results.append",
-    "results.appended",
-    "persist",
-    "persisted",
-)
+    "seal", "frame.write", "frame.sync", "frame.synced", "compact", "compacted", "storage.replace", "storage.replaced",
+    "send", "sent", "activate", "results.append", "results.appended", "persist", "persisted",
+)  # fmt: skip
 
 
 class Swarm(Protocol):
@@ -148,11 +135,13 @@ class Nemesis:
             (0.0, self.rng.uniform(0, 3), self.rng.uniform(0, 15), self.rng.uniform(0, 60))
         )
 
-    async def _down(self, host: Host) -> None:
-        host.wanted = False
+    async def _down(self, *hosts: Host) -> None:
+        for each in hosts:
+            each.wanted = False
         await asyncio.sleep(self._while_s())
-        host.wanted = True
-        host.ensure()
+        for each in hosts:
+            each.wanted = True
+            each.ensure()
 
     # -- processes -----------------------------------------------------------------------------------
 
@@ -181,11 +170,7 @@ class Nemesis:
             self.swarm.say(f"power cut at rack {host.rack}: {', '.join(each.name for each in rack)}")
             for each in rack:
                 each.power_cut()
-                each.wanted = False
-            await asyncio.sleep(self._while_s())
-            for each in rack:
-                each.wanted = True
-                each.ensure()
+            await self._down(*rack)
 
     async def _pause(self) -> None:
         if host := self._victim():
@@ -276,11 +261,7 @@ class Nemesis:
             self.swarm.say(f"rack {host.rack} loses its disks: {', '.join(each.name for each in rack)}")
             for each in rack:
                 each.new_disk()
-                each.wanted = False
-            await asyncio.sleep(self._while_s())
-            for each in rack:
-                each.wanted = True
-                each.ensure()
+            await self._down(*rack)
 
     async def _failpoint(self) -> None:
         """Kill the next agent to reach a place in the product's code, sometimes with the power."""

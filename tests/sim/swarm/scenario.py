@@ -61,10 +61,6 @@ INTERVALS_MIN = 22
 VARIED_FROM = 21
 """Seeds below, those of the suite, have no deep trees, replicas or slow writers: they say what they said."""
 
-PLANNED_FROM = 1_000
-BUDGETS = ("ALL", "1", "3", "'50 %'", "'100 KB/s'", "KEEPS 0.7", "KEEPS 0.95")
-"""Seeds from which jobs with standbys have one of these budgets; those below say what they said."""
-
 WRITING_S = 0.045
 """A little less than agents wait for when only the clock says that an interval is over."""
 
@@ -132,18 +128,7 @@ class Scenario:
         return f"v >= {100 * (update * 7 % 19) - 900}" if self.changing else f"k <> 'none{update}'"
 
     def describe(self) -> str:
-        jobs = "; ".join(
-            f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
-            f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
-            f" {job.replicas} replicas, standby {job.standby_ms}"
-            + (f" of {job.standbys}" if job.standbys != "ALL" else "")
-            + (f", sealed by {job.sealed}" + ", stated" * job.stated if job.sealed else "")
-            + (f", assumes {job.assume}" if job.assume else "")
-            + (f", a topic that is {job.delivery}" if job.delivery else "")
-            + (f", {job.paths} sites" if job.paths else "")
-            + (f", {job.spans} {job.rows or ''} {job.step or ''} {job.within_s or ''}" if job.spans else "")
-            for job in self.jobs
-        )
+        jobs = "; ".join(map(Job.describe, self.jobs))
         jobs += "; and an ORDERED topic" if self.ordered else ""
         jobs += f"; hosts of {self.keeping} keep their data there" if self.keeping else ""
         return (
@@ -286,15 +271,9 @@ def _planned(scenario: Scenario) -> Scenario:
 
     A rack is lost where three or more leave a majority of the voters.
     """
-    standby = any(job.standby_ms is not None for job in scenario.jobs)
-    if not PLANNED_FROM <= scenario.seed < wide.TO or not standby:
-        return scenario
-    rng = random.Random(f"budget/{scenario.seed}")
-    budget = rng.choice(BUDGETS) + rng.choice((" ACROSS rack", ""))
-    scenario = replace(scenario, jobs=tuple(replace(job, standbys=budget) for job in scenario.jobs))
-    if scenario.racks < 3 or scenario.hosts < 4 or rng.random() < 1 / 2:
-        return scenario
-    return replace(scenario, faults=(*scenario.faults, RACK_DISKS))
+    jobs, lost = wide.planned(scenario.seed, scenario.jobs)
+    faults = (RACK_DISKS,) if lost and scenario.racks >= 3 and scenario.hosts >= 4 else ()
+    return replace(scenario, jobs=jobs, faults=(*scenario.faults, *faults))
 
 
 def _open(scenario: Scenario) -> Scenario:

@@ -121,6 +121,24 @@ class Job:
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
         return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
 
+    def describe(self) -> str:
+        """Return what was drawn, for the log of a run."""
+        return (
+            f"{self.name} {self.size_s}/{self.slide_s} s, lateness {self.lateness_s} s,"
+            f" deadline {self.deadline_s:g} s, {self.straggler}, {self.partitions} partitions,"
+            f" {self.replicas} replicas, standby {self.standby_ms}"
+            + (f" of {self.standbys}" if self.standbys != "ALL" else "")
+            + (f", sealed by {self.sealed}" + ", stated" * self.stated if self.sealed else "")
+            + (f", assumes {self.assume}" if self.assume else "")
+            + (f", a topic that is {self.delivery}" if self.delivery else "")
+            + (f", {self.paths} sites" if self.paths else "")
+            + (
+                f", {self.spans} {self.rows or ''} {self.step or ''} {self.within_s or ''}"
+                if self.spans
+                else ""
+            )
+        )
+
     def _spanning(self, head: str, where: str) -> str:
         every = head.removesuffix(" AS") + f" EVERY '{self.slide_s} s' AS"
         if self.spans == "WITHIN":

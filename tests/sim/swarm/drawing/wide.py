@@ -18,6 +18,10 @@ FROM, TO = 300, 1_000_000
 KEEPING_FROM = 600
 """The seeds that draw hosts which keep their data in their rack; those below have none."""
 
+PLANNED_FROM = 1_000
+BUDGETS = ("ALL", "1", "3", "'50 %'", "'100 KB/s'", "KEEPS 0.7", "KEEPS 0.95")
+"""The seeds from which jobs with standbys have one of these budgets; those below have none."""
+
 SITES = 3
 VOTES = "VOTES"
 STATED, ASSUMED = "STATED", "ASSUMED"
@@ -44,6 +48,15 @@ def keeping_rack(seed: int, racks: int) -> str:
     if not KEEPING_FROM <= seed < TO or rng.random() < 1 / 2:
         return ""
     return f"r{rng.randrange(racks)}"
+
+
+def planned(seed: int, jobs: Sequence[Job]) -> tuple[tuple[Job, ...], bool]:
+    """Return the jobs with a budget of standbys, if one has standbys, and whether a rack loses its disks."""
+    if not PLANNED_FROM <= seed < TO or all(job.standby_ms is None for job in jobs):
+        return tuple(jobs), False
+    rng = random.Random(f"budget/{seed}")
+    budget = rng.choice(BUDGETS) + rng.choice((" ACROSS rack", ""))
+    return tuple(replace(job, standbys=budget) for job in jobs), rng.random() >= 1 / 2
 
 
 def voting(jobs: Sequence[Job]) -> tuple[Job, ...]:
