@@ -21,7 +21,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import columns_of
 from elfmesh.control.protocol.events import Reply
 from elfmesh.control.protocol.replies import ResultPage, ResultSchema, read_reply
-from elfmesh.errors import DataError
+from elfmesh.errors import DataError, RemoteError
 from elfmesh.lazy import lazy_module
 from elfmesh.ql.values.plain_ipc import ipc_schema, ipc_to_table
 
@@ -37,7 +37,7 @@ THREAD_BYTES = 64 << 10
 PAGE_LIMIT = 1000
 
 
-class RowsRefused(Exception):
+class RowsRefused(RemoteError):
     """Raised with the answer of the master, or of this agent, to a request that cannot be met."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:

@@ -24,10 +24,12 @@ TEXTS = ("listagg", "string_agg")
 ORDERED_VALUE, ORDERED_TEXT = "ordered value", "ordered text"
 
 
-def ordering(node: Aggregate) -> Call | None:
-    """Return the argument with the values and their sort keys, which is the last; None without ORDER BY."""
-    last = node.args[-1]
-    return last if isinstance(last, Call) and last.name in (ORDERED_VALUE, ORDERED_TEXT) else None
+def ordering(node: Aggregate) -> Expr | None:
+    """Return the argument with the values and their sort keys, which is the last; None without ORDER BY.
+
+    The number of arguments decides, because OVER computes arguments in columns and reads these.
+    """
+    return node.args[-1] if len(node.args) > (3 if node.kind in TEXTS else 2) else None
 
 
 @aggregate(" ".join(LISTS), 1, 2, signature="$(x[, limit])", distinct=True)

@@ -57,8 +57,8 @@ def test_a_format_that_is_given_and_a_log_without_a_time(tmp_path: Path) -> None
         (("log", "/nosuch"), 1, "/nosuch: no such file"),
         (("log",), 2, "Missing argument 'NAME...'"),
         (("job", "a/b", "c/d"), 2, "one job at a time"),
-        (("agent", "web1", "--sample", "3"), 2, "--format and --sample are for log files, not for"),
-        (("stream", "a", "--format", "json"), 2, "--format and --sample are for log files"),
+        (("agent", "web1", "--sample", "3"), 2, "--ts and --ts-format are for log files, not for agents"),
+        (("stream", "a", "--format", "json"), 2, "--ts and --ts-format are for log files, not for streams"),
     ],
 )
 def test_wrong_arguments(arguments: tuple[str, ...], code: int, error: str) -> None:
