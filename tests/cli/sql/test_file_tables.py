@@ -11,7 +11,8 @@ from elfmesh.cli.sql.file_tables import FileTables
 from elfmesh.errors import DataError, UsageError
 
 GIVEN: dict[str, Any] = {
-    "log_format": "auto", "multiline": "", "timezone": "UTC", "year": None, "ts": "", "ts_format": "", "patterns": (), "memory": "16 MB",
+    "log_format": "auto", "multiline": "", "timezone": "UTC", "year": None, "ts": "", "ts_format": "",
+    "patterns": (), "memory": "16 MB",
     "streams": (), "lookups": (), "python": False, "threads": 1, "begin": None, "end": None,
 }  # fmt: skip
 

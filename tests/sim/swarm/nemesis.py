@@ -17,8 +17,9 @@ from tests.sim.swarm.recovering import Recovering
 from tests.sim.swarm.rotting import Rotting
 
 KILL_PLACES = (
-    "seal", "frame.write", "frame.sync", "frame.synced", "compact", "compacted", "storage.replace", "storage.replaced",
-    "send", "sent", "activate", "results.append", "results.appended", "persist", "persisted",
+    "seal", "frame.write", "frame.sync", "frame.synced", "compact", "compacted", "storage.replace",
+    "storage.replaced", "send", "sent", "activate", "results.append", "results.appended", "persist",
+    "persisted",
 )  # fmt: skip
 
 
