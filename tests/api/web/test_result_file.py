@@ -58,6 +58,7 @@ async def api(backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def limited(api: Api, **limits: Any) -> ResultFiles:
     files = ResultFiles(**limits)
+    assert isinstance(api.server, TestServer)
     app = api.server.app
     app[FILES].close()
     app._state[FILES] = files  # the application is frozen once it runs
