@@ -32,6 +32,7 @@ NAMES = (
     "coordination",
     "startup",
     "threads",
+    "scale",
 )
 WIDTH = 160
 """Columns of the table where the width of the terminal is unknown."""

@@ -127,6 +127,7 @@ class SimAgent:
         self.incarnation = 0
         self.guard: CrashGuard | NoGuard = NO_GUARD
         self.policy = OPEN
+        self.labels: dict[str, str] = {}
         self.clock_s = 0.0
         """By how much its wall clock is ahead."""
         self.stopped_us: int | None = None
@@ -152,7 +153,7 @@ class SimAgent:
             AgentParts(
                 me=Contact(self.id, host, port, self.incarnation, region=self.region),
                 name=self.name,
-                labels={},
+                labels=self.labels,
                 streams={"log": StreamConfig(self.log.number.__str__(), "json", idle="2 s")},
                 rng=random.Random(f"{self.fleet.seed}/{self.number}/{self.incarnation}"),
                 transport=self.transport,
