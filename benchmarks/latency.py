@@ -1,7 +1,8 @@
 """How long after a window can be closed its result reaches a reader: eight agents, and Spark as the peer.
 
 Eight agents read live shop logs; a follower of the job's results notes when each window's line arrives.
-Latency is that moment less the window's end and the job's lateness. Spark Structured Streaming then gets the
+Latency is that moment less the window's end and the job's lateness; `budget` divides it by the steps that the
+agents have noted (`elf why --trace`). Spark Structured Streaming then gets the
 same kind of lines through a socket (one process, append mode, as a user would write it). Every window of both
 is compared with the embedded engine over the logs.
 """
@@ -16,13 +17,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Figure, percentile
-from elfmesh.api.client.client import connect
+from elfmesh.api.client.client import Client, connect
 from elfmesh.cli.demo.fleet import Fleet, ShopLogs
+from elfmesh.control.protocol.replies import Story, read_reply
 from elfmesh.local.embedded import answers
 from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS
@@ -34,6 +36,19 @@ RATE_PER_S = 50.0
 
 SKIP_WINDOWS = 2
 """At both ends: the first windows start half-way, the last ones end with the traffic."""
+
+TRACED = {False: 30, True: 3}
+"""Windows whose steps are read, of the newest: agents keep the steps of some hundred."""
+
+STAGES = (
+    ("the first member has sealed it", "sealed", False),
+    ("the last member has sealed it", "sealed", True),
+    ("the root has merged all parts", "collected", True),
+    ("the rows are made and proposed", "proposed", True),
+    ("all voters have stored the record", "accepted", True),
+    ("the master has published it", "published", True),
+)
+"""Stages of a window: a name, the kind of step that ends it, and whether its first or last step counts."""
 
 QUERY = """SELECT product, SUM(clicks_count) AS clicks FROM clicks WHERE directory = 'Video Games'
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), product ORDER BY clicks DESC, product LIMIT 10"""
@@ -63,7 +78,44 @@ def latency(*, small: bool) -> list[Figure]:
     return figures
 
 
-def _ours(directory: Path, seconds: int) -> tuple[dict[int, float], float]:
+def budget(*, small: bool) -> list[Figure]:
+    """What each stage of a window takes, from its end plus the lateness on."""
+    stages: dict[str, list[float]] = {}
+
+    def read(api: str, arrived: dict[int, float]) -> None:
+        client = Client(api)
+        for end, after_ms in list(arrived.items())[-TRACED[small] - SKIP_WINDOWS : -SKIP_WINDOWS]:
+            story = read_reply(Story, client.story("bench/latency", end // MICROS - 1))
+            for stage, value in staged(story, after_ms).items():
+                stages.setdefault(stage, []).append(value)
+
+    with tempfile.TemporaryDirectory() as directory:
+        _ours(Path(directory), 8 if small else 40, read)
+    return [
+        Figure(f"{stage}, {name}", max(percentile(values, share), 0.001), "ms")
+        for stage, values in stages.items()
+        for name, share in (("median", 0.5), ("p90", 0.9))
+    ]
+
+
+def staged(story: Story, arrived_ms: float) -> dict[str, float]:
+    """Return the milliseconds of each stage of a window; their sum is the latency.
+
+    Args:
+        story: the steps of all agents; their clocks are one, because they run on one host.
+        arrived_ms: when the reader had the rows.
+    """
+    found, before = {}, 0.0
+    for stage, kind, whole in STAGES:
+        times = [step.seconds * 1e3 - LATENESS_US / 1e3 for step in story.steps if step.kind == kind]
+        at = (max if whole else min)(times)
+        found[stage], before = at - before, at
+    return {**found, "published, until the reader has the rows": arrived_ms - before}
+
+
+def _ours(
+    directory: Path, seconds: int, then: Callable[[str, dict[int, float]], None] | None = None
+) -> tuple[dict[int, float], float]:
     with Fleet(directory, AGENTS, seed=1, rate_per_s=RATE_PER_S) as fleet:
         fleet.open()
         api = fleet.agents[-1].api
@@ -83,6 +135,8 @@ def _ours(directory: Path, seconds: int) -> tuple[dict[int, float], float]:
             seen[end] = (now * 1000 - (end + LATENESS_US) / 1000, line["rows"])
             if now - began > seconds:
                 break
+        if then is not None:
+            then(api, {end: after_ms for end, (after_ms, _) in sorted(seen.items())})
         fleet.traffic.stop()
         expected = _expected(fleet.traffic.paths.values())
     kept = sorted(seen)[SKIP_WINDOWS:-SKIP_WINDOWS]
@@ -156,4 +210,4 @@ def _digest(rows: object) -> str:
     return hashlib.blake2b(json.dumps(rows, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-PARTS = {"latency": latency}
+PARTS = {"latency": latency, "budget": budget}

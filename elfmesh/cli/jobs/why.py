@@ -99,7 +99,8 @@ def _trace(job: str, interval: str, output: str, api: str | None) -> None:
         return
     story = read_reply(Story, found)
     about = story.interval
-    state = "open" if story.state is None else f"{story.state}, completeness {story.completeness:.3g}"
+    complete = "" if story.completeness is None else f", completeness {story.completeness:.3g}"
+    state = "open" if story.state is None else f"{story.state}{complete}"
     click.secho(f"interval {about.index}  {about.start} .. {about.end}  {text_of(state)}", bold=True)
     print_rows("table", STORY, _lines(story.steps))
     for each in story.without:

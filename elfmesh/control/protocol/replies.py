@@ -216,7 +216,10 @@ class AgentName(msgspec.Struct, frozen=True):
 
 
 class IntervalState(msgspec.Struct, frozen=True):
-    """What the master of a job knows of an interval; `newest` is the newest closed one."""
+    """What the master of a job knows of an interval; `newest` is the newest closed one.
+
+    `state` is the one of its record, or CLOSED if the master has only the newest records; None: it is open.
+    """
 
     job: str
     id: str

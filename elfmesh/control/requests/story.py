@@ -41,6 +41,9 @@ AGAIN_MAX = 16
 
 TREES_MAX = 4096
 
+CLOSED = "CLOSED"
+"""State of a closed interval whose record the master no longer has in memory."""
+
 DEAD = "does not answer"
 FORGOTTEN = "keeps no steps of so old an interval"
 IDLE = "has no step"
@@ -117,6 +120,7 @@ def interval_of(master: Master, wanted: object) -> Answer:
         return BAD_REQUEST, error_body("an interval is named by its number", code=2)
     span = master.term.plan.window(index)
     record = recent.get(index)
+    state = CLOSED if index < master.term.closer.closed else None
     entries = [each for each in master.term.book.entries if each.start <= index]
     here = [each for each in entries if each.until is None or index < each.until]
     return OK, IntervalState(
@@ -126,7 +130,7 @@ def interval_of(master: Master, wanted: object) -> Answer:
         interval=Span(index, *map(iso_us, span)),
         end_us=span[1],
         newest=newest,
-        state=None if record is None else record.state,
+        state=state if record is None else record.state,
         completeness=None if record is None else record.completeness,
         missing=[] if record is None else record.missing,
         agents=[AgentName(each.name, each.contact.id.hex()) for each in here],

@@ -9,6 +9,7 @@ import pytest
 
 from elfmesh.control.causes import Step
 from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.master.tally import RECENT
 from elfmesh.control.protocol.messages import pack, unpack
 from elfmesh.control.protocol.messages_register import Accepted
 from elfmesh.control.protocol.replies import IntervalState, KeptSteps, ReportedStep
@@ -188,3 +189,18 @@ def test_the_master_reports_which_interval_is_the_newest_closed_one() -> None:
     assert sorted(agent["agent"] for agent in found["agents"]) == ["agent-0", "agent-1", "agent-2"]
     wrong = world.ask(world[0], "interval", {"job": "shop/top", "interval": "x"})
     assert wrong.status == 400
+
+
+def test_an_old_interval_is_not_open_because_the_master_has_only_the_newest_records() -> None:
+    world = World(3)
+    fill(world, intervals=RECENT + 2)
+    world.apply(world[0])
+    for each in range(2, RECENT + 3):
+        world.seal_all(BASE + each * SLIDE)
+        world.run(1.0)
+    newest = world.ask(world[0], "interval", {"job": "shop/top"}).body["newest"]
+    states = {
+        index: world.ask(world[0], "interval", {"job": "shop/top", "interval": index}).body["state"]
+        for index in (newest - RECENT, newest - RECENT + 1, newest, newest + 1)
+    }
+    assert list(states.values()) == ["CLOSED", "FINAL", "FINAL", None]
