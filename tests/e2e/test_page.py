@@ -307,9 +307,10 @@ def test_five_hundred_jobs_and_two_hundred_agents_stay_usable(chrome: Browser) -
         chrome.until("document.querySelectorAll('.picture .edge').length === 199")
         chrome.run("location.hash = '#/'")
         chrome.until("document.getElementById('insecure').textContent.includes('web000')")
+        chrome.until("document.querySelectorAll('tbody tr').length === 25")
         chrome.run("document.querySelector('input[type=search]').focus()")
         chrome.type("job499")
-        assert chrome.run(HEADS) == ["load/job499"]
+        chrome.until(f"{HEADS}.join() === 'load/job499'")
         chrome.run("location.hash = '#/agents'")
         chrome.until("document.querySelectorAll('tbody tr').length === 50")
         chrome.click("button", "Next")
