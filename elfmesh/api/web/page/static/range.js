@@ -84,13 +84,14 @@ export class RangePicker {
       h("option", { value: "live" }, "live"), LAST.map(([minutes, text]) => h("option", { value: minutes }, `last ${text}`)),
       h("option", { value: "own", hidden: true }, "a range"));
     const field = (id) => h("input", { type: "datetime-local", step: "1", id, required: true });
+    const named = (text, input) => h("label", { for: input.id }, text, input);
     [this.from, this.to] = [field("range-from"), field("range-to")];
     const button = (text, title, click) => h("button", { type: "button", title, on: { click } }, text);
     this.earlier = button("Earlier", "The range before this one, of the same length", () => this.move(-1));
     this.later = button("Later", "The range after this one, of the same length", () => this.move(1));
     this.element = h("form", { class: "range row", "aria-label": "Range of time", on: { submit: (event) => (event.preventDefault(), this.apply()) } },
       h("label", { for: "range-last" }, "Show"), this.last,
-      h("label", { for: "range-from" }, "From (UTC)"), this.from, h("label", { for: "range-to" }, "To (UTC)"), this.to,
+      named("From (UTC)", this.from), named("To (UTC)", this.to),
       h("button", {}, "Apply"), this.earlier, this.later, this.note);
     this.show(null);
   }
