@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from elfmesh.api.what_if import ON_TIME
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import by_index
 from tests.e2e.zygote import elf
+from tests.exhaustive import few
 
 JOB = "e2e/top"
 TEXT = """CREATE JOB e2e.top EVERY '10 s' DEADLINE '1 s' HORIZON '5 s' AS
@@ -27,9 +29,10 @@ def write(fleet: Fleet, number: int, minute: int, second: int, counts: dict[str,
             file.write(f'{{"ts": "{stamp}", "k": "{key}"}}\n' * count)
 
 
-def usual(number: int) -> dict[str, int]:
-    """What an agent writes in each interval: a key of its rack, and one of all."""
-    return {RACKS[number // 2]: 2 + number, "all": 10 * (number + 1)}
+def drawn(seed: int) -> list[dict[str, int]]:
+    """What each agent writes in each interval: a key of its rack, and one of all."""
+    dice = random.Random(seed)
+    return [{RACKS[at // 2]: dice.randint(2, 20), "all": dice.randint(5, 60)} for at in range(6)]
 
 
 def cases(fleet: Fleet, *options: str) -> list[dict[str, Any]]:
@@ -38,13 +41,15 @@ def cases(fleet: Fleet, *options: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_prediction_is_what_happens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", few(range(3), 1))
+def test_the_prediction_is_what_happens(seed: int, tmp_path: Path) -> None:
+    usual = drawn(seed)
     with Fleet(tmp_path) as fleet:
         for rack in RACKS:
             fleet.start(2, options=",format=json,idle=1 h", extra=["--label", f"rack={rack}"])
         for number in range(6):
-            write(fleet, number, 5, 1, usual(number))
-            write(fleet, number, 5, 11, usual(number))
+            write(fleet, number, 5, 1, usual[number])
+            write(fleet, number, 5, 11, usual[number])
         fleet[0].apply(TEXT)
         first = eventually(lambda: fleet[0].results(JOB), what="the first interval")[0]
         index = first["interval"]["index"]
@@ -67,7 +72,7 @@ def test_the_prediction_is_what_happens(tmp_path: Path) -> None:
         for number in killed:
             fleet[number].kill()
         for agent in left:
-            write(fleet, agent.number, 5, 21, usual(agent.number))
+            write(fleet, agent.number, 5, 21, usual[agent.number])
 
         def closed() -> Any:
             return by_index(left[0].results(JOB)).get(index + 1)
