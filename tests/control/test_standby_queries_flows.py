@@ -126,5 +126,6 @@ def test_the_rows_of_a_window_equal_those_of_the_lines_that_the_record_states(
     assert vloop.run(lost_host(query, window, clause, at_s, 5)) == []
 
 
+@pytest.mark.exhaustive  # an hour of ticks; windows of 10 s lose as little above
 def test_a_host_that_is_lost_in_an_hour_costs_its_last_second_and_not_the_hour() -> None:
     assert vloop.run(lost_host(COUNT, HOUR, "STANDBY ALL LAG '100 ms'", 40.0, 5)) == []

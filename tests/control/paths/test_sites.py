@@ -254,7 +254,7 @@ def test_crashes_and_bad_links_change_no_answer_of_several_sites(seed: int, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", few(range(30), 1, 7))
+@pytest.mark.parametrize("seed", few(range(30), 0, 8))  # seeds from 300 on draw several sites
 def test_several_sites_hold_every_invariant(seed: int) -> None:
     """The members of each rack are a group, under the faults of the seed; masters die and find sites."""
     drawn = draw(seed)
