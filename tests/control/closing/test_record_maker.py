@@ -5,7 +5,7 @@ from __future__ import annotations
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.record_maker import RecordMaker
-from elfmesh.control.jobs.records import NOT_COUNTED, Partly
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, NOT_COUNTED, Partly
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from elfmesh.control.upstream.side_input import SideInput
@@ -156,6 +156,16 @@ def test_a_skipped_interval_has_nothing_in_its_result() -> None:
     run = Decision(START, START + 1, True, ALL, 0b010, "SKIPPED")
     record, _ = maker_of(rig).make(run, 1)
     assert (record.completeness, record.fidelity, record.agents_in) == (0.0, 0.0, 2)
+
+
+def test_a_skipped_interval_counts_the_records_and_violations_that_it_drops() -> None:
+    """Members that are inside count them nowhere else (D-1)."""
+    rig = ClosingRig(members=3)
+    rig.contribute(0b001, b"x", counts=(5, *NOT_COUNTED[1:], 2))
+    rig.contribute(0b100, b"z", counts=(3, *NOT_COUNTED[1:], 1))
+    record, _ = maker_of(rig).make(Decision(START, START + 1, True, ALL, 0b010, "SKIPPED"), 1)
+    assert (record.counts["contributed"], record.counts[ASSUMPTION_BROKEN]) == (8, 3)
+    assert record.absent == bitmap_of(0b010), "only the missing member counts its records as expired"
 
 
 def test_each_record_is_of_the_version_of_its_interval() -> None:

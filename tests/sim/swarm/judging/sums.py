@@ -52,14 +52,15 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
 def i1_violations_are_counted(out: Outcome) -> Iterator[str]:
     """A record counts each value of its members that contradicts what its job assumes.
 
-    Late records of a member are compared with each other alone.
+    A skipped record counts them like the records that it drops, because no other record counts these. Late
+    records of a member are compared with each other alone.
     """
     for truth, each in out.records():
         record, roster = each.record, out.roster(truth.key, each.record)
         if roster is None or truth.job.partitions > 1:
             continue
         least, most, revs = 0, 0, out.revs(truth.key, record)
-        inside = set(roster) - set(record.missing) if record.state != "SKIPPED" else set[str]()
+        inside = set(roster) - set(record.missing)
         if inside & set(out.history.tampered):
             continue
         for name in inside & set(truth.hosts):
