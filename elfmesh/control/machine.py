@@ -54,7 +54,7 @@ from elfmesh.control.protocol.events import (
     WorkerReport,
 )
 from elfmesh.control.protocol.events_functions import FunctionsTried
-from elfmesh.control.protocol.messages import Announce
+from elfmesh.control.protocol.messages import Announce, Stop
 from elfmesh.control.protocol.messages_programs import Broadcast
 from elfmesh.control.protocol.messages_versions import Rehearse
 from elfmesh.control.register.first_acceptors import NOT_JOINED
@@ -223,7 +223,11 @@ class Control:
             body = self.dispatcher.delivered(message) if message is not None else b""
             self.context.emit(MulticastAnswer(event.tree, event.seq, body))
 
-        if isinstance(message, Announce | Rehearse):
+        if isinstance(message, Stop):
+            # The tree of an agent alone ends with its member, and with it an answer that comes afterwards.
+            self.context.emit(MulticastAnswer(event.tree, event.seq, b""))
+            self.dispatcher.delivered(message)
+        elif isinstance(message, Announce | Rehearse):
             self.member_host.when_tried(message.manifest, answer)
         else:
             answer()

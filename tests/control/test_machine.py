@@ -16,6 +16,7 @@ from elfmesh.control.protocol.messages import (
     MESSAGES,
     Announce,
     Ask,
+    Stop,
     Submit,
     Verdict,
     WhatRuns,
@@ -26,7 +27,7 @@ from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
-from elfmesh.srt.events import Delivered, MulticastAnswer, Subscribe
+from elfmesh.srt.events import Delivered, MulticastAnswer, Subscribe, Unsubscribe
 from tests.control.member.support import TEXT
 
 ME = Contact(b"\x01" * 20, "127.0.0.1", 7400)
@@ -72,6 +73,18 @@ def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> N
     verdict = unpack(answer.body)
     assert isinstance(verdict, Verdict)
     assert verdict.takes_part
+
+
+def test_the_end_of_a_job_is_answered_before_its_member_leaves_the_tree() -> None:
+    """An agent alone has no tree afterwards: `elf delete` printed "0 of 1 agents"."""
+    machine = control()
+    machine.step(Joined(), 0.0)
+    machine.step(ctl.LocalStreams((ctl.StreamInfo("clicks", "json"),)), 0.0)
+    job = manifest()
+    machine.step(Delivered(ids.stream_id("clicks"), 4, pack(Announce(job, OTHER, 1, wanted=True))), 1.0)
+    effects = machine.step(Delivered(job.job_id, 1, pack(Stop(job.job_id, "i", 1))), 2.0)
+    kinds = [type(each) for each in effects if isinstance(each, MulticastAnswer | Unsubscribe)]
+    assert kinds == [MulticastAnswer, Unsubscribe]
 
 
 def test_what_clients_ask_waits_until_the_agent_has_joined() -> None:
