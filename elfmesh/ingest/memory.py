@@ -1,7 +1,8 @@
-"""Return of freed memory from the C library to the system.
+"""Freed memory: what the C library returns to the system, and what it keeps for the next block.
 
 glibc keeps free memory between allocated blocks. After some hundred MB of input, a process is 20 to 30 MB
-larger than its data. On other C libraries the functions do nothing.
+larger than its data. But it returns each freed block of some MB at once, and the next block then costs a page
+fault for each 4 kB of it. On other C libraries the functions do nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +18,32 @@ GIVE_BACK_S = 5.0
 """Minimum time between two returns, because pages that are needed again soon cause page faults."""
 
 
-def _find_trim() -> Callable[[int], int] | None:
+KEPT_BYTES = 32 << 20
+"""Free memory that `keep_freed` keeps, and the largest block that it keeps: the most that any glibc accepts."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Parameters of glibc's mallopt."""
+
+
+def _find(name: str) -> Callable[..., int] | None:
     try:
-        return ctypes.CDLL(None).malloc_trim
+        found: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
         return None
+    return found
 
 
-_trim = _find_trim()
+_trim, _mallopt = _find("malloc_trim"), _find("mallopt")
+
+
+def keep_freed() -> None:
+    """Keep freed blocks for the next ones, until `give_back`. For a process that reads logs and then ends.
+
+    The setting is of the whole process, so a library must not change it in a process that is not its own.
+    """
+    if _mallopt is not None:
+        _mallopt(_MMAP_THRESHOLD, KEPT_BYTES)
+        _mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def give_back() -> None:

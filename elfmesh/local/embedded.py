@@ -63,7 +63,7 @@ from elfmesh.text import suggest
 MEMORY_BYTES = 16_000_000
 """Default memory for aggregates; a run then takes 130 to 155 MB in total."""
 
-GIVE_BACK_BLOCKS = 16
+GIVE_BACK_BLOCKS = 64
 """Number of blocks after which freed memory is returned to the system."""
 
 REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory."

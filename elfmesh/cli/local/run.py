@@ -157,10 +157,12 @@ def run_one(
 
     with loading():
         from elfmesh.cli.local.live import LiveOutput, interrupt_ends, is_live
+        from elfmesh.ingest.memory import keep_freed
         from elfmesh.ingest.stream_formats import run_format
         from elfmesh.local.embedded import LogRun
         from elfmesh.local.run_output import writer
 
+    keep_freed()
     stdin = getattr(sys.stdin, "buffer", None)
     bar = ProgressBar(paths)
     notes: list[str] = []
