@@ -123,6 +123,29 @@ static const uint8_t *skip_object(const uint8_t *p, const Line *line, int depth)
     }
 }
 
+/* A number at p. Where one load shows all of it, its digits are counted in the mask of the load. */
+static inline const uint8_t *skip_digits_and_point(const uint8_t *p, const Line *line) {
+#if ELFMESH_WIDE
+    if (LIKELY(line->limit - p >= 16)) {
+        unsigned sign = *p == '-', others = find_no_digits(p) >> sign;
+        unsigned whole = others ? (unsigned)__builtin_ctz(others) : 0;
+        const uint8_t *digits = p + sign, *stop = digits + whole;
+        if (whole && (*digits != '0' || whole == 1) && stop <= line->end) {
+            if (stop == line->end || (*stop != '.' && (*stop | 0x20) != 'e')) {
+                return stop;
+            }
+            others >>= whole + 1;
+            unsigned part = *stop == '.' && others ? (unsigned)__builtin_ctz(others) : 0;
+            stop += 1 + part;
+            if (part && stop <= line->end && (stop == line->end || (*stop | 0x20) != 'e')) {
+                return stop;
+            }
+        }
+    }
+#endif
+    return skip_number(p, line->end);
+}
+
 /* Any value at p (no space before it). */
 const uint8_t *skip_value(const uint8_t *p, const Line *line, int depth) {
     bool escaped;
@@ -136,7 +159,7 @@ const uint8_t *skip_value(const uint8_t *p, const Line *line, int depth) {
     case 't': return skip_word(p, line->end, "true", 4);
     case 'f': return skip_word(p, line->end, "false", 5);
     case 'n': return skip_word(p, line->end, "null", 4);
-    default: return skip_number(p, line->end);
+    default: return skip_digits_and_point(p, line);
     }
 }
 

@@ -79,6 +79,14 @@ static inline const uint8_t *find_either(const uint8_t *p, const uint8_t *end, c
     return p;
 }
 
+#if ELFMESH_WIDE
+/* A bit for each of the 16 bytes at p that is no digit. */
+static inline unsigned find_no_digits(const uint8_t *p) {
+    __m128i v = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8('0'));
+    return 0xffffu & ~(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(9)), v));
+}
+#endif
+
 /* Behind the space JSON allows inside a line. */
 static inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) {
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\r')) {
