@@ -89,8 +89,8 @@ class LogRun(LogInput):
         functions: evaluates the statement's Python functions; None: it must not have any.
         on_window: receives each window as soon as it is due; see `LiveWindows`.
         follow: the files are read on at their end, also across rotation, until it is set; None: to their end.
-        threads: number of threads that parse; the result does not depend on it. None: one for each core. A
-            further thread then aggregates. With 1, one thread does everything.
+        threads: number of threads that parse and evaluate; the result does not depend on it. None: one for
+            each core. A further thread then aggregates. With 1, one thread does everything.
         tables: tables of streams that have no logs, by name.
         times: only records of this range are input; the results of `jobs` are not limited.
 
@@ -192,9 +192,9 @@ class LogRun(LogInput):
     def read(self, budget: MemoryBudget) -> JobWorker:
         """Return a worker that has read all input and sealed nothing. Raises as `results`."""
         worker: JobWorker | None = None
-        for number, (parsed, block) in enumerate(self._parsed(), 1):
+        for number, each in enumerate(self._parsed(prepare=True), 1):
             worker = worker or self._worker(budget)
-            records = BlockRows(parsed.arrays, parsed.rows)
+            parsed, block, records = each.parsed, each.block, each.records
             worker.feed(parsed, block, 0, records)
             if self._on_window is not None and self.statement.window is not None and parsed.rows:
                 self._show_due(worker, block, records)
@@ -220,7 +220,8 @@ class LogRun(LogInput):
         """Yield the rows of a plain projection in the order of the input, as at least one table."""
         query: Query | None = None
         limit = self.statement.plan.limit
-        for parsed, _ in self._parsed(whole=limit is None):
+        for each in self._parsed(whole=limit is None):
+            parsed = each.parsed
             query = query or Query(self.statement, functions=self._functions)
             self._count(parsed.errors, parsed.samples)
             self.stats.field_errors += parsed.field_errors

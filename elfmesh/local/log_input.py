@@ -33,7 +33,7 @@ from elfmesh.ingest.sources.bad_lines import newlines
 from elfmesh.ingest.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
-from elfmesh.local.log_source import LogSource, Turn
+from elfmesh.local.log_source import LogSource, ReadBlock, Turn
 from elfmesh.local.named_logs import Logs, declared_columns
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
@@ -91,6 +91,7 @@ class LogInput:
         waits = follow is not None or any(is_pipe(path) for paths, _ in logs.values() for path in paths)
         self._threads = 1 if waits else threads
         self._doubts: dict[str, Doubts] = {}
+        self._thread = threading.local()
         self._checked: set[tuple[str, ...]] = set()
         self._first: tuple[Parser, bytes] | None = None
         for stream, (_, formats) in logs.items():
@@ -99,38 +100,46 @@ class LogInput:
         if not self.statement.star:
             self._check_static()
 
-    def _parsed(self, *, whole: bool = True) -> Iterator[tuple[Parsed, Block]]:
-        """Yield each parsed block. Without `whole`, `stats` describes no block before it is requested."""
-        items = ahead(self._parse_all()) if whole and self._threads > 1 else self._parse_all()
+    def _parsed(self, *, whole: bool = True, prepare: bool = False) -> Iterator[ReadBlock]:
+        """Yield each parsed block. Without `whole`, `stats` describes no block before it is requested.
+
+        If `prepare`, the threads that parse a block also evaluate the statement's filters and expressions.
+        """
+        blocks = self._parse_all(prepare=prepare)
+        items = ahead(blocks) if whole and self._threads > 1 else blocks
         with contextlib.closing(items):
             notified = 0
-            for parsed, block, bytes_read in items:
+            for each in items:
                 if self._on_bytes is not None:
-                    self._on_bytes(bytes_read - notified)
-                notified = bytes_read
-                self.stats.records += parsed.lines
-                yield parsed, block
+                    self._on_bytes(each.bytes_read - notified)
+                notified = each.bytes_read
+                self.stats.records += each.parsed.lines
+                yield each
         if self._range is not None:
             self.stats.outside, undated = self._range.outside, self._range.undated
             self.stats.undated += undated
             self._range.check(list(dict.fromkeys(map(self._time, self.statement.streams))))
 
-    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
-        """Yield each parsed block, and the number of bytes read from the files so far."""
+    def _parse_all(self, *, prepare: bool = False) -> Generator[ReadBlock]:
         tables = (
             (self._within(parsed, block.stream or ""), block)
             for parsed, block in table_blocks(self.statement.streams, self._tables, self._columns)
         )
         for parsed, block in itertools.chain(self._jobs.blocks(self.statement), tables):
-            yield parsed, block, 0
-        with contextlib.closing(self._turns()) as turns, contextlib.closing(self._rows_of(turns)) as rows:
+            yield ReadBlock.of(parsed, block)
+        evaluate = self._evaluated if prepare and self._range is None else None
+        with (
+            contextlib.closing(self._turns()) as turns,
+            contextlib.closing(self._rows_of(turns, evaluate)) as rows,
+        ):
             for turn, whole in rows:
                 stream, parser = turn.source.stream, turn.source.parser
                 self._check(parser, stream)
                 parsed = self._within(whole, stream)
                 self._say_format(parser, turn.source.path, parsed)
-                self._inspect(parsed, turn.block, stream)
-                yield parsed, turn.block, turn.bytes_read
+                each = ReadBlock.of(parsed, turn.block, turn.bytes_read, turn.records)
+                self._inspect(each.records, turn.block, stream)
+                yield each
                 if self._left == 0:
                     return
 
@@ -147,13 +156,28 @@ class LogInput:
                 yield Turn(source, replace(wanted, stream=source.stream), source.lines, taken)
                 source.lines += newlines(block.data) + block.overlong
 
-    def _rows_of(self, turns: Iterator[Turn]) -> Generator[tuple[Turn, Parsed]]:
+    def _rows_of(
+        self, turns: Iterator[Turn], evaluate: Callable[[Parsed, str], BlockRows | None] | None
+    ) -> Generator[tuple[Turn, Parsed]]:
         # a sample is cut by the number of records of the blocks before
         if self._threads > 1 and self._left is None:
-            yield from side_by_side(turns, self._threads, self._fields, self._parse)
+            yield from side_by_side(turns, self._threads, self._fields, self._parse, evaluate)
             return
         for turn in turns:
             yield turn, self._parse(turn)
+
+    def _evaluated(self, parsed: Parsed, stream: str) -> BlockRows | None:
+        """Return the rows of a block with the values that the statement needs of them; for any thread.
+
+        Returns None if a value needs more than the block: a lookup table, or a Python function.
+        """
+        if self.statement.functions or self.statement.joined:
+            return None
+        if (query := getattr(self._thread, "query", None)) is None:
+            query = self._thread.query = Query(self.statement)
+        records = BlockRows(parsed.arrays, parsed.rows)
+        query.prepare(records, stream)
+        return records
 
     def _fields(self, stream: str) -> Sequence[str] | None:
         """Return the columns to parse of a stream; None while `*` may be unknown."""
@@ -284,12 +308,11 @@ class LogInput:
         query.check_schema(schema, stream)
         query.check_constants(schema, stream)
 
-    def _inspect(self, parsed: Parsed, block: Block, stream: str) -> None:
+    def _inspect(self, rows: BlockRows, block: Block, stream: str) -> None:
         """Record unreadable timestamps, and comparisons that the types of a block make impossible."""
         doubts = self._doubts.get(stream)
         if doubts is None:
             doubts = self._doubts[stream] = Query(self.statement).doubts(stream)
-        rows = BlockRows(parsed.arrays, parsed.rows)
         if self.statement.window is None and "ts" in self.statement.fields_of(stream):
             times = rows.column("ts")
             self.stats.undated += rows.rows if times is None else times.null_count

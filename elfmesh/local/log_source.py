@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources.blocks import Block
+from elfmesh.ql.engine.block import BlockRows
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,6 +41,7 @@ class Turn:
         bytes_read: bytes read from all files when the block was read.
         branch: the parser that parses it out of turn; None: nothing does.
         attempt: the result of the branch; None if it raised, because the error belongs to the block's turn.
+        records: its rows, with the values that were computed before its turn; None: none was.
     """
 
     source: LogSource
@@ -48,3 +50,27 @@ class Turn:
     bytes_read: int
     branch: Parser | None = None
     attempt: Future[Parsed | None] | None = None
+    records: BlockRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """One parsed block of the input, in its turn.
+
+    Attributes:
+        bytes_read: bytes read from all files so far.
+        records: the rows of `parsed`, with the values computed so far.
+    """
+
+    parsed: Parsed
+    block: Block
+    bytes_read: int
+    records: BlockRows
+
+    @classmethod
+    def of(
+        cls, parsed: Parsed, block: Block, bytes_read: int = 0, records: BlockRows | None = None
+    ) -> ReadBlock:
+        """Return a parsed block; without `records`, no value of its rows is computed yet."""
+        rows = BlockRows(parsed.arrays, parsed.rows) if records is None else records
+        return cls(parsed, block, bytes_read, rows)

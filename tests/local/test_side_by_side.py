@@ -26,6 +26,8 @@ from elfmesh.local.embedded import LogRun
 from elfmesh.local.log_source import LogSource, Turn
 from elfmesh.local.side_by_side import default_threads
 from elfmesh.ql import parse
+from elfmesh.ql.values import growth
+from elfmesh.ql.values.growth import Growth
 from tests.e2e.zygote import elf
 
 BLOCK_BYTES = 1 << 12
@@ -149,6 +151,52 @@ def test_invalid_lines_are_counted_with_the_lines_at_which_they_stand(
     assert any("log:778" in each for each in stats["samples"])
     assert (stats["parse_errors"], stats["field_errors"], stats["replaced"]) == (3, 1, 1)
     assert any(attempts)
+
+
+EVALUATED = (
+    "SELECT upper(k) AS u, sum(v * 2) AS s FROM log WHERE k LIKE '%3' OR v % 7 = 1 GROUP BY upper(k)",
+    "SELECT k, sum(v) AS s FROM log WHERE length(k) = 2 GROUP BY TUMBLE(ts, INTERVAL '3' SECOND), k",
+    "SELECT k, count(DISTINCT v) FILTER (WHERE v > 5) AS d, count(*) AS n FROM log GROUP BY k HAVING n > 3",
+    "SELECT a.k, a.n, b.m FROM (SELECT k, count(*) AS n FROM log WHERE v > 3 GROUP BY k) a "
+    "JOIN (SELECT k, max(v) AS m FROM log WHERE v < 40 GROUP BY k) b ON a.k = b.k",
+)
+
+
+@pytest.mark.parametrize("text", EVALUATED)
+def test_filters_and_expressions_are_evaluated_before_the_turn(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(json_lines())
+    by_thread: dict[str, int] = {}
+    run_once = Growth.measured
+
+    def measured(self: Growth, run: Any, env: Any) -> Any:
+        name = threading.current_thread().name.partition("_")[0]
+        by_thread[name] = by_thread.get(name, 0) + 1
+        return run_once(self, run, env)
+
+    monkeypatch.setattr(Growth, "measured", measured)
+    same_for_all(text, [log])
+    by_thread.clear()
+    outcome(text, [log], 2)
+    assert by_thread.pop("elf-parse") > 20
+    assert sum(by_thread.values()) <= 20, "the first block, and those that are parsed again"
+
+
+def test_values_that_are_too_large_are_those_of_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "LARGE_BYTES", 100)
+    monkeypatch.setattr(growth, "VALUE_BYTES_MAX", 2_000)
+    monkeypatch.setattr(growth, "SUM_BYTES_MAX", 3_000)
+    lines = json_lines(1_000).splitlines(keepends=True)
+    lines[500] = b'{"k": "k1", "v": 2000}\n'
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(lines))
+    for text in ("repeat(k, v)", "concat(repeat(k, v), repeat(k, v + 1))"):
+        query = f"SELECT {text} AS t, count(*) AS n FROM log GROUP BY {text}"
+        assert same_for_all(query, [log])[1]["parse_errors"] > 0
 
 
 @pytest.mark.parametrize("late", [b'{"v": 1.5}\n', b'{"w": 1}\n', b'{"k": {"a": 1}}\n', b'{"v": null}\n'])

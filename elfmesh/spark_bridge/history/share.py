@@ -29,6 +29,7 @@ from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.embedded import LogRun
 from elfmesh.local.log_input import BLOCK_BYTES
+from elfmesh.local.log_source import ReadBlock
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.functions.compiler import read_column
@@ -77,7 +78,7 @@ class ShareRun(LogRun):
             threads=1,  # an executor runs one task for each core
         )
 
-    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+    def _parse_all(self, *, prepare: bool = False) -> Generator[ReadBlock]:
         jobs = self._jobs
         if not self._read_results:
             self._jobs = JobRows.without_rows(jobs)
@@ -90,9 +91,10 @@ class ShareRun(LogRun):
             if each is not None and each.kind == ARCHIVE:
                 yield from self._archived(stream, batch)
                 continue
-            yield _as_parsed(self.statement, stream, batch), Block(b"", stream, stream=stream), 0
+            block = Block(b"", stream, stream=stream)
+            yield ReadBlock.of(_as_parsed(self.statement, stream, batch), block)
 
-    def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[tuple[Parsed, Block, int]]:
+    def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[ReadBlock]:
         raw, path, host = (batch.column(batch.schema.get_field_index(name)) for name in ARCHIVED)
         paths, hosts = path.to_pylist(), host.to_pylist()
         changes = [
@@ -105,7 +107,7 @@ class ShareRun(LogRun):
             parsed = parse_block(parser, block, self.statement.fields_of(stream))
             self._check(parser, stream)
             self._say_format(parser, paths[start], parsed)
-            yield parsed, block, 0
+            yield ReadBlock.of(parsed, block)
 
     def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:
         parser = self._parsers.get((stream, path, host))
