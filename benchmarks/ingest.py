@@ -1,8 +1,8 @@
 """Whole processes: a log in, an answer out. `elf run` against batch engines, awk and stream engines; agents.
 
-Parts: `clicks` (NDJSON, top 10 products per 10 s: DuckDB's one-shot batch and others), `access` (combined
-log, hits and bytes per path: the usual awk one-liner), `streams` (`clicks` in stream engines, on a smaller
-file), `memory` (peak of `elf run` on two sizes of file), `jobs` (an agent with ten jobs on one stream
+Parts: `clicks` (NDJSON, top 10 products per 10 s: DuckDB, ClickHouse and others in one batch), `access`
+(combined log, hits and bytes per path: the usual awk one-liner), `streams` (`clicks` in stream engines, on a
+smaller file), `memory` (peak of `elf run` on two sizes of file), `jobs` (an agent with ten jobs on one stream
 against one), `lag` (its event loop while it reads at full speed).
 
 CPU is of the whole process with its descendants, less that of the same command on a log of a few lines:
@@ -219,8 +219,8 @@ def _rate(outcome: Outcome) -> float:
 
 def clicks(*, small: bool) -> list[Figure]:
     """NDJSON to the top 10 products of each 10 s."""
-    programs = [elf(CLICKS, "json"), peer("duckdb", "duckdb", "clicks"), peer("polars", "polars", "clicks")]
-    programs.append(peer("python", "", "clicks"))
+    programs = [elf(CLICKS, "json"), peer("duckdb", "duckdb", "clicks"), peer("chdb", "chdb", "clicks")]
+    programs += [peer("polars", "polars", "clicks"), peer("python", "", "clicks")]
     lines = LINES[small]
     return _compare("clicks", race(programs, logs.ndjson(lines), lines, 1 if small else REPEATS))
 
@@ -228,6 +228,7 @@ def clicks(*, small: bool) -> list[Figure]:
 def access(*, small: bool) -> list[Figure]:
     """A combined log to hits and bytes per path."""
     programs = [elf(ACCESS, "combined"), awk("mawk"), awk("gawk"), peer("duckdb", "duckdb", "access")]
+    programs.append(peer("chdb", "chdb", "access"))
     lines = LINES[small]
     return _compare("access", race(programs, logs.combined(lines), lines, 1 if small else REPEATS))
 
