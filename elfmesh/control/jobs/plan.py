@@ -67,6 +67,8 @@ class JobPlan:
         standbys: which members have a standby.
         standby_across: label in which a member and its standby differ.
         paths: number of sites; 0: one tree reduces the contributions of all members.
+        copies: number of trees of each group of members.
+        cost: bound of the network cost, in units of that of one site; None: no bound.
         across: label that forms groups of members; "": the outermost one that tells members apart.
     """
 
@@ -98,6 +100,8 @@ class JobPlan:
     standbys: StandbyBudget = ALL_MEMBERS
     standby_across: str = "rack"
     paths: int = 0
+    copies: int = 1
+    cost: float | None = None
     across: str = ""
 
     @property
@@ -223,6 +227,8 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         standbys=job.standbys,
         standby_across=job.standby_across,
         paths=job.paths,
+        copies=job.copies,
+        cost=job.cost,
         across=job.across,
     )
     return job, plan

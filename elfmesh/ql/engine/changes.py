@@ -197,8 +197,8 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
     ]
 
 
-def _paths(statement: Statement) -> tuple[Any, Any]:
-    return _option(statement, "paths"), _option(statement, "across")
+def _paths(statement: Statement) -> tuple[Any, ...]:
+    return tuple(_option(statement, name) for name in ("paths", "across", "copies", "cost"))
 
 
 def _columns(before: Statement, after: Statement, whole: str) -> tuple[tuple[str, str], ...]:

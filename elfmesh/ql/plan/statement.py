@@ -57,23 +57,20 @@ SEALS = "seals"
 """PAO table of a query with SEALED: the producers that have sealed each partition."""
 
 PRODUCER, SEALED_AT, SEALED_RECORDS, SEALED_PRODUCERS = "x", "t", "r", "n"
-"""Columns of SEALS: its last key; the time of a punctuation; the numbers of records and of producers that it
-states."""
+"""Columns of SEALS: its last key; the time of a punctuation; the numbers of records and producers in it."""
 
 RESULT = "/"
 """Separator in the name of an input that is the results of a job: "namespace/name"."""
 
 LATEST, SAME = "latest ", "same "
-"""Prefixes of a job's name if each interval reads one result: the newest one at the interval's start, or the
-one of the interval with the same end."""
-
+"""Prefixes of a job's name, by keyword in `BESIDE`, if each interval reads one result: the newest one at its
+start, or the one of the interval with the same end."""
 BESIDE = {"LATEST": LATEST, "SAME": SAME}
-"""Keywords of these prefixes."""
 
 ACROSS, DOMAINS = "ACROSS", ("region", "rack")
 """The clause, and the labels that it takes."""
-KEEP = "KEEP PARTIALS"
-"""Option of a job whose partial aggregates are kept."""
+COPIES, COST, KEEP = "PATHS TREES", "COST", "KEEP PARTIALS"
+"""Options: trees of a group (the m of `PATHS n, m`), bound of the cost, and that partials are kept."""
 
 MAIN = "main"
 """Name of the PAO table that every query has."""
@@ -95,8 +92,9 @@ class JobClause:
     with the records that exist now; None: never. If `dated`, both are times since 1970. `delivery` is that of
     a topic; None: a job. `standby_us` is the LAG of STANDBY; None: open windows have no standbys. `standbys`
     states which members have one, and `standby_across` the label in which a member and its standby differ.
-    `paths` is the number of sites, 0: the job has one tree for all members. `across` is the label that forms
-    groups of members; "": the outermost label that tells members apart.
+    `paths` is the number of sites, 0: the job has one tree for all members. `copies` is the number of trees
+    of a group, and `cost` bounds the network cost, in units of that of one site; None: no bound. `across` is
+    the label that forms groups of members; "": the outermost label that tells members apart.
     """
 
     namespace: str
@@ -118,6 +116,8 @@ class JobClause:
     standby_us: int | None = None
     paths: int = 0
     across: str = ""
+    copies: int = 1
+    cost: float | None = None
     standbys: StandbyBudget = ALL_MEMBERS
     standby_across: str = "rack"
     alerts: tuple[AlertClause, ...] = ()
@@ -143,6 +143,7 @@ def job_clause(
         int(given.get("REPLICAS", 0 if standby is None else 1)), KEEP in given, tables,
         None if early is None else int(early), delivery=delivery, standby_us=standby,
         paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
+        copies=int(given.get(COPIES, 1)), cost=float(given[COST]) if COST in given else None,
         standby_across=str(given.get("STANDBY ACROSS", "rack")),
     )  # fmt: skip
 

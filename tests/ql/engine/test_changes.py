@@ -120,3 +120,9 @@ def test_the_documented_table_is_the_one_that_is_computed() -> None:
     page = (Path(__file__).parents[3] / "docs" / "updates.md").read_text()
     rows = re.findall(r"^\| .* \| (keep|warm up|reset) \| (yes|no) \|", page, re.MULTILINE)
     assert set(rows) == {(state, "yes" if in_place else "no") for _, _, state, in_place in CHANGES}
+
+
+@pytest.mark.parametrize(("old", "new"), [("PATHS 2", "PATHS 2, 2"), ("PATHS 2", "PATHS 2 COST 1.5")])
+def test_other_trees_and_another_cost_of_paths_keep_the_state(old: str, new: str) -> None:
+    found = compare(*(TEXT.replace("REPLICAS 1", each) for each in (old, new)))
+    assert (found.state, found.in_place, found.reasons) == ("keep", True, ("other paths",))

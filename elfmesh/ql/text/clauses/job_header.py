@@ -6,6 +6,7 @@ query in the place of the topic's.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token
@@ -24,7 +25,7 @@ from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
 from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing
-from elfmesh.ql.plan.statement import ACROSS, DOMAINS, KEEP, SEALED, JobClause, job_clause
+from elfmesh.ql.plan.statement import ACROSS, COPIES, COST, DOMAINS, KEEP, SEALED, JobClause, job_clause
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.tokens import TokenReader, check_brackets
 from elfmesh.text import suggest
@@ -39,12 +40,16 @@ REPLICAS_MAX = 3
 PATHS_MAX = 5
 """Maximum number of sites of a job."""
 
+COST_MAX = 1000.0
+"""Greatest bound of the network cost; the cost of all paths is below it in any layout."""
+
 PATHS = "PATHS"
 
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
 OPTIONS = (
-    *_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, KEEP, ASSUME, ALERT, inline.WORD,
+    *_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, COST, KEEP, ASSUME, ALERT,
+    inline.WORD,
 )  # fmt: skip
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
 _LEAST = {
@@ -52,6 +57,7 @@ _LEAST = {
     EARLY: (PERIOD_US_MIN, "at least 50 ms", "'250 ms'"),
     LAG: (LAG_US_MIN, "at least 100 ms", "'1 s'"),
 }
+_FACTOR = re.compile(r"\d{1,6}(\.\d{1,6})?")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
 
 
@@ -140,6 +146,9 @@ class JobHeader(TokenReader):
             start = self._tokens[self._at].start
             self._at += len(option.split())
             given[option] = self._option_value(option)
+            if option == PATHS and self._word() == ",":
+                self._at += 1
+                given[COPIES] = self._number("the number of trees of PATHS", 1, int(given[PATHS]))
             if option in (PATHS, STANDBY) and self._word() == ACROSS:
                 self._at += 1
                 given[ACROSS if option == PATHS else STANDBY_ACROSS] = self._domain()
@@ -151,6 +160,8 @@ class JobHeader(TokenReader):
                 self.standby_at = start
         if LAG in given and STANDBY not in given:
             raise self._error("LAG is an option of STANDBY", "Write STANDBY ALL LAG '1 s'.")
+        if COST in given and PATHS not in given:
+            raise self._error("COST is an option of PATHS", "Write PATHS 3 COST 6.")
         return given, tables
 
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
@@ -211,17 +222,30 @@ class JobHeader(TokenReader):
             self._at += 1
             return self._tokens[self._at - 1].text.lower()
         if option in _NUMBERS:
-            (least, most), text = _NUMBERS[option], self._word()
-            if not text.isdigit() or not least <= int(text) <= most:
-                known = f"a number from {least} to {most}" if least < most else str(most)
-                raise self._error(f"{option} takes {known}, not `{self._shown()}`", f"Write {option} {most}.")
-            self._at += 1
-            return int(text)
+            return self._number(option, *_NUMBERS[option])
+        if option == COST:
+            return self._cost()
         start, value = self._at, self._duration(option)
         if option in _LEAST and value < _LEAST[option][0]:
             self._at = start
             raise self._error(f"{option} must be {_LEAST[option][1]}", f"Write {option} {_LEAST[option][2]}.")
         return value
+
+    def _number(self, option: str, least: int, most: int) -> int:
+        text = self._word()
+        if not text.isdigit() or not least <= int(text) <= most:
+            known = f"a number from {least} to {most}" if least < most else str(most)
+            raise self._error(f"{option} takes {known}, not `{self._shown()}`", f"Write {option} {most}.")
+        self._at += 1
+        return int(text)
+
+    def _cost(self) -> str:
+        text = self._word()
+        if not _FACTOR.fullmatch(text) or not 1 <= float(text) <= COST_MAX:
+            known = f"a number from 1 to {COST_MAX:g}, in units of the cost of PATHS 1"
+            raise self._error(f"{COST} takes {known}, not `{self._shown()}`", f"Write {COST} 6.")
+        self._at += 1
+        return text
 
     def _domain(self) -> str:
         word = self._word().lower()

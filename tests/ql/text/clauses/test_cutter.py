@@ -44,6 +44,15 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("CREATE JOB j EVERY '5 s' PATHS 0 AS SELECT a FROM s", 1, 32, "from 1 to 5, not `0`", "PATHS 5"),
     ("CREATE JOB j EVERY '5 s' PATHS 6 AS SELECT a FROM s", 1, 32, "from 1 to 5, not `6`", "PATHS 5"),
     (
+        "CREATE JOB j EVERY '5 s' PATHS 2, 3 AS SELECT a FROM s",
+        1, 35, "the number of trees of PATHS takes a number from 1 to 2, not `3`", "",
+    ),
+    ("CREATE JOB j EVERY '5 s' PATHS 1, 2 AS SELECT a FROM s", 1, 35, "takes 1, not `2`", ""),
+    ("CREATE JOB j EVERY '5 s' PATHS 3 COST 0.5 AS SELECT a FROM s", 1, 39, "from 1 to 1000", "COST 6"),
+    ("CREATE JOB j EVERY '5 s' PATHS 3 COST x AS SELECT a FROM s", 1, 39, "not `x`", "COST 6"),
+    ("CREATE JOB j EVERY '5 s' PATHS 3 COST 1001 AS SELECT a FROM s", 1, 39, "not `1001`", "COST 6"),
+    ("CREATE JOB j EVERY '5 s' COST 2 AS SELECT a FROM s", 1, 33, "COST is an option of PATHS", "PATHS 3"),
+    (
         "CREATE JOB j EVERY '5 s' PATHS 1 ACROSS zone AS SELECT a FROM s",
         1, 41, "ACROSS takes region or rack, not `zone`", "labels.region",
     ),
