@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.copy_recovery import CopyRecovery
-from elfmesh.control.closing.partial_store import PartialStore, covered_in_all, first_in_any
 from elfmesh.control.closing.ports import Failed, Frontiers
 from elfmesh.control.closing.progress import FrontierHistory
 from elfmesh.control.closing.revisions import Revising
+from elfmesh.control.closing.stores.replica_buffers import ReplicaBuffers, covered_in_all, first_in_any
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.protocol.messages_parts import PartFault
@@ -38,7 +38,7 @@ class Collection:
 
     Attributes:
         seen: the times at which the first member passed each interval.
-        trees: partial store of each tree of the job.
+        trees: what has been collected of each partition of the job.
         failed: contributions that could not be merged.
         frontiers: frontiers that members have reported.
     """
@@ -50,7 +50,8 @@ class Collection:
             term.context, term.book, plan.on_straggler, plan.deadline_s, term.leader.close_ready,
             horizon_s=plan.horizon_s,
         )  # fmt: skip
-        self.trees = [PartialStore(term.start) for _ in range(term.stages[-1].manifest.partitions)]
+        copies, partitions = plan.copies if plan.paths else 1, term.stages[-1].manifest.partitions
+        self.trees = [ReplicaBuffers(term.start, copies) for _ in range(partitions)]
         self.seen, self.frontiers, self.failed = FrontierHistory(), Frontiers(), Failed()
         self.revising = Revising(term, self.trees, self.failed)
         self.recovery = CopyRecovery(term, self.straggler_policy)
@@ -79,7 +80,8 @@ class Collection:
         """Restart all delays, because the pause of a job is not a delay of its members."""
         self._resumed_at = self._term.context.now
 
-    def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+    def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...], copy: int = 0) -> None:
+        """Add a segment that a tree of a partition has delivered; `copy` is the number of the tree."""
         mask = bits_of(segment.coverage)
         if any(len(entry.counts) > COUNTS_MAX for entry in segment.entries):
             self._term.context.stats["control.malformed"] += 1
@@ -88,7 +90,7 @@ class Collection:
             self.straggler_policy.seen(mask)
         self._term.latency_stats.arrived(mask, self.seen.since(segment.stop - 1))
         tree = self.trees[partition]
-        for conflict in tree.add(segment, payloads):
+        for conflict in tree.add(segment, payloads, copy):
             if tree.is_revised(conflict):
                 self.revising.wants(partition, conflict)
             else:
@@ -96,14 +98,16 @@ class Collection:
                 self.revising.repair(conflict, conflict + 1, partition)
         self.passed(segment.stop, mask)
 
-    def inherited(self, partition: int, site: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+    def inherited(
+        self, partition: int, site: int, segment: Segment, payloads: tuple[bytes, ...], copy: int = 0
+    ) -> None:
         """Add what a site holds of the roster epoch before.
 
         The members contribute everything open in this term as well, so an interval that parts overlap in
         waits for them. A revision that a merge contains is collected again, as in `collected`.
         """
         tree = self.trees[partition]
-        for conflict in tree.add(replace(segment, attempt=-1 - site), payloads):
+        for conflict in tree.add(replace(segment, attempt=-1 - site), payloads, copy):
             if tree.is_revised(conflict):
                 self.revising.wants(partition, conflict)
         self.passed(segment.stop, bits_of(segment.coverage))

@@ -17,7 +17,7 @@ from itertools import islice
 
 from elfmesh.contribution import split, within
 from elfmesh.control.closing.closing_term import ClosingTerm
-from elfmesh.control.closing.partial_store import PartialStore
+from elfmesh.control.closing.stores.replica_buffers import IntervalStore
 from elfmesh.control.closing.straggler_policy import StragglerPolicy
 from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.stages import valid_until
@@ -143,7 +143,7 @@ class CopyRecovery:
 
         self._context.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
 
-    def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[PartialStore]) -> int | None:
+    def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[IntervalStore]) -> int | None:
         """Add the intervals of a copy, from `first` on, that expect its member to the trees.
 
         Returns:

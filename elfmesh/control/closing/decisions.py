@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
+from elfmesh.control.closing.stores.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
 from elfmesh.control.jobs.records import State
 from elfmesh.control.upstream.buffer import UpstreamPiece

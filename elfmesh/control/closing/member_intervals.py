@@ -14,8 +14,8 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import Decision, decide
 from elfmesh.control.closing.eviction import Evictions
 from elfmesh.control.closing.interval_source import OpenIntervals
-from elfmesh.control.closing.partial_store import covered_in_all, covered_in_any, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all, covered_in_any, first_in_any
 from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.tentative_results import order_tentative
 from elfmesh.control.context import Alarm

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import Decision
-from elfmesh.control.closing.partial_store import covered_in_all, covered_in_any
 from elfmesh.control.closing.ports import make_record
 from elfmesh.control.closing.revisions import inside_of
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all, covered_in_any
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import (
     BUCKETS,

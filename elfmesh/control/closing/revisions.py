@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from sortedcontainers import SortedDict
 
 from elfmesh.control.closing.closing_term import ClosingTerm
-from elfmesh.control.closing.partial_store import PartialStore, PartitionStore
 from elfmesh.control.closing.ports import Failed
+from elfmesh.control.closing.stores.partial_store import PartitionStore
+from elfmesh.control.closing.stores.replica_buffers import IntervalStore
 from elfmesh.control.context import Alarm
 from elfmesh.safeguards import safeguard
 
@@ -44,7 +45,7 @@ class Revising:
         failed: contributions that could not be merged.
     """
 
-    def __init__(self, term: ClosingTerm, trees: Sequence[PartialStore], failed: Failed) -> None:
+    def __init__(self, term: ClosingTerm, trees: Sequence[IntervalStore], failed: Failed) -> None:
         self._context, self._trees, self._failed = term.context, trees, failed
         self._recollect, self._again = term.leader.recollect, term.leader.close_ready
         self._repaired_at: dict[int, float] = {}
@@ -122,7 +123,7 @@ class Revising:
             before = interval if interval is not None else before
 
 
-def uneven(trees: Sequence[PartialStore], interval: int) -> int:
+def uneven(trees: Sequence[IntervalStore], interval: int) -> int:
     """Return the members that are inside only some of the trees, or in different revisions."""
     covers = [tree.covered(interval) for tree in trees]
     everywhere = somewhere = covers[0]
@@ -152,7 +153,7 @@ class Inside:
     revs: tuple[tuple[int, int], ...]
 
 
-def inside_of(trees: Sequence[PartialStore], interval: int, torn: int) -> Inside:
+def inside_of(trees: Sequence[IntervalStore], interval: int, torn: int) -> Inside:
     """Return the content without the torn members, except for those that a merge contains."""
     parts = []
     stuck = 0

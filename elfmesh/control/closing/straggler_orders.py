@@ -14,8 +14,8 @@ from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import LateDecision, decide_late
 from elfmesh.control.closing.flush_orders import FlushOrders
-from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
 from elfmesh.control.closing.revisions import REPAIR_S
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all, frontier_in_all
 from elfmesh.control.replicas.direct_requests import PULL_S_MAX, PULL_SHARE, DirectRequests
 
 

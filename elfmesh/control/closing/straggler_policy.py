@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from elfmesh.control.closing.partial_store import PartialStore, newest_in_all
+from elfmesh.control.closing.stores.replica_buffers import IntervalStore, newest_in_all
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import State
 from elfmesh.control.jobs.roster import RosterBook
@@ -128,7 +128,7 @@ class StragglerPolicy:
             if known.asked_at is None or self._context.now - known.asked_at > self._deadline_s:
                 self._probe(number, known)
 
-    def lost(self, required: int, interval: int, trees: Sequence[PartialStore]) -> int:
+    def lost(self, required: int, interval: int, trees: Sequence[IntervalStore]) -> int:
         """Return the members that the newest attempt of an interval lacks, if all of them are dead; else 0.
 
         Contributions of dead members are not in later attempts, and those of new members are not in earlier

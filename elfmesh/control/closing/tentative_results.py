@@ -10,8 +10,8 @@ from __future__ import annotations
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import Decision
-from elfmesh.control.closing.partial_store import covered_in_all, first_in_any
 from elfmesh.control.closing.record_maker import RecordMaker
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all, first_in_any
 from elfmesh.control.closing.tentative import OPEN_MAX
 from elfmesh.control.upstream.side_input import SideInput
 

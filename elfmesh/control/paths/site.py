@@ -22,13 +22,13 @@ from elfmesh.contribution import split
 from elfmesh.control.closing.closing_term import ClosingTerm
 from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.decisions import Decision
-from elfmesh.control.closing.partial_store import (
-    PartialStore,
+from elfmesh.control.closing.record_maker import RecordMaker
+from elfmesh.control.closing.stores.replica_buffers import (
+    IntervalStore,
     covered_in_all,
     covered_in_any,
     first_in_any,
 )
-from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.fidelity import Rates
@@ -50,7 +50,7 @@ REVISED = 2
 
 
 @safeguard("site-abstains")
-def leaves_out(grant: VotingGrant, book: RosterBook, trees: Sequence[PartialStore], interval: int) -> bool:
+def leaves_out(grant: VotingGrant, book: RosterBook, trees: Sequence[IntervalStore], interval: int) -> bool:
     """Return whether anything of an interval is held that the record of the complete interval leaves out."""
     revised = any(tree.is_revised(interval) for tree in trees)
     held = dict.fromkeys(numbers(covered_in_any(trees, interval)), REVISED if revised else 1)
@@ -58,7 +58,7 @@ def leaves_out(grant: VotingGrant, book: RosterBook, trees: Sequence[PartialStor
 
 
 @safeguard("site-waits-for-all")
-def has_all(grant: VotingGrant, book: RosterBook, trees: Sequence[PartialStore], interval: int) -> bool:
+def has_all(grant: VotingGrant, book: RosterBook, trees: Sequence[IntervalStore], interval: int) -> bool:
     """Return whether all contributions that an interval requires are held."""
     covered = numbers(covered_in_all(trees, interval))
     return is_complete(grant, numbers(book.required(interval)), covered)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from elfmesh.control.closing.partial_store import frontier_in_all
+from elfmesh.control.closing.stores.replica_buffers import frontier_in_all
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain_text
 from elfmesh.control.jobs.manifest import Manifest

@@ -10,7 +10,7 @@ from collections import Counter
 
 from msgspec import UNSET, UnsetType
 
-from elfmesh.control.closing.partial_store import covered_in_all, frontier_in_all
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all, frontier_in_all
 from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.jobs.records import ResultRecord

@@ -13,7 +13,7 @@ from elfmesh.control.closing.decisions import (
     decide,
     decide_late,
 )
-from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
+from elfmesh.control.closing.stores.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_policy import HORIZON_S, SKIP_AGAIN_S
 
 A, B = 1, 2

@@ -7,9 +7,9 @@ import pytest
 from elfmesh.control.closing.decisions import OVERFULL, Decision
 from elfmesh.control.closing.eviction import EVICT_S
 from elfmesh.control.closing.member_intervals import MemberIntervals
-from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.revisions import WAIT_S
+from elfmesh.control.closing.stores.partial_store import HELD_BYTES_MAX
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.protocol.events import Finalise, Finalised

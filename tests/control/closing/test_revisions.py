@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.revisions import AGAIN_S, GATHER_S, REPAIR_S, WAIT_S, inside_of, uneven
+from elfmesh.control.closing.stores.partial_store import PartialStore
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.closing.rig import COUNTED, START, ClosingRig

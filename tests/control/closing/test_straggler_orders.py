@@ -7,8 +7,8 @@ import pytest
 from elfmesh.control.closing.copy_recovery import GATHER_S
 from elfmesh.control.closing.decisions import OVERFULL
 from elfmesh.control.closing.flush_orders import HASTEN_S
-from elfmesh.control.closing.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.revisions import REPAIR_S
+from elfmesh.control.closing.stores.partial_store import HELD_BYTES_MAX
 from elfmesh.control.closing.straggler_orders import Stragglers
 from elfmesh.control.closing.straggler_policy import GONE_S, HORIZON_S
 from elfmesh.control.jobs.records import State

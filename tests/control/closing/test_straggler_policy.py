@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from elfmesh.control.closing.partial_store import PartialStore
+from elfmesh.control.closing.stores.partial_store import PartialStore
 from elfmesh.control.closing.straggler_policy import (
     GONE_S,
     HORIZON_S,

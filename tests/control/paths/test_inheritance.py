@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from elfmesh.control.closing.partial_store import covered_in_all
+from elfmesh.control.closing.stores.replica_buffers import covered_in_all
 from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.paths.inheritance import Inheritance

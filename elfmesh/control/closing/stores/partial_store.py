@@ -105,6 +105,10 @@ class PartialStore:
     def covered(self, interval: int) -> int:
         return self._covers[self._attempt(interval)].at(interval)
 
+    def held(self, interval: int) -> int:
+        """Return the agents of which something is used for an interval."""
+        return self.covered(interval)
+
     def everywhere(self, interval: int) -> int:
         """Return the agents that are inside an interval in every attempt of this term with contributions."""
         inside = self._covers[0].at(interval)
@@ -158,9 +162,18 @@ class PartialStore:
     def is_revised(self, interval: int) -> bool:
         return interval in self._newest
 
+    def newest_revs(self, interval: int) -> dict[int, int]:
+        """Return the newest revisions above 1 that have arrived, by the bit of their agent."""
+        found: dict[int, int] = self._newest.get(interval, {})
+        return found
+
+    def is_inherited(self, interval: int) -> bool:
+        """Return whether the parts of an interval are what a site holds of the roster epoch before."""
+        return self._attempt(interval) < 0
+
     def lacks_revision(self, interval: int) -> bool:
         """Return whether a newer revision of a contribution that is inside has arrived."""
-        newest: dict[int, int] = self._newest.get(interval, {})
+        newest = self.newest_revs(interval)
         inside = self.revs(interval)
         return any(rev > inside.get(bit, 1) for bit, rev in newest.items())
 
@@ -198,36 +211,3 @@ class PartialStore:
 
 def _revs(parts: Sequence[PartitionStore]) -> dict[int, int]:
     return {part.mask: part.rev for part in parts if part.rev > 1}
-
-
-def covered_in_all(trees: Sequence[PartialStore], interval: int, *, every_attempt: bool = False) -> int:
-    covered = -1
-    for tree in trees:
-        covered &= tree.everywhere(interval) if every_attempt else tree.covered(interval)
-    return covered
-
-
-def covered_in_any(trees: Sequence[PartialStore], interval: int) -> int:
-    covered = 0
-    for tree in trees:
-        covered |= tree.covered(interval)
-    return covered
-
-
-def newest_in_all(trees: Sequence[PartialStore], interval: int) -> int:
-    """Return the agents that are inside the newest attempt of an interval in every tree of a job."""
-    covered = -1
-    for tree in trees:
-        covered &= tree.newest(interval)
-    return covered
-
-
-def first_in_any(trees: Sequence[PartialStore], start: int, stop: int) -> int | None:
-    """Return the first interval in [start, stop) for which any tree has records."""
-    found = [tree.first(start, stop) for tree in trees]
-    return min((first for first in found if first is not None), default=None)
-
-
-def frontier_in_all(trees: Sequence[PartialStore], number: int) -> int:
-    """Return the first open interval without a member in any tree."""
-    return min(tree.frontier(number) for tree in trees)

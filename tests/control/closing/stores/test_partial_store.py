@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.closing.partial_store import PartialStore
 from elfmesh.control.closing.revisions import uneven
+from elfmesh.control.closing.stores.partial_store import PartialStore
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Segment, SegmentEntry
 

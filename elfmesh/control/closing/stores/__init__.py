@@ -1,0 +1,1 @@
+"""What the trees of a job have collected for its open intervals."""
