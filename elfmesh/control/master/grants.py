@@ -21,7 +21,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import is_paged
 from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.master.ports import TermView
-from elfmesh.control.paths.layout import gateway_of
+from elfmesh.control.paths.layout import gateways_of
 from elfmesh.control.paths.layouts import SITES_MIN, Layouts
 from elfmesh.control.register.grant import may_grant
 from elfmesh.control.register.voted_chain import ROWS_BYTES_MAX
@@ -134,4 +134,4 @@ class Grants:
 
     def _covers_all(self, layout: PathLayout) -> bool:
         """Whether the sites get the contributions of all members."""
-        return all(gateway_of(entry.contact, layout) is not None for entry in self._term.book.active)
+        return all(gateways_of(entry.contact, layout) for entry in self._term.book.active)

@@ -7,14 +7,18 @@ Invariant: only the root of the job's own tree publishes a watermark, a little a
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from msgspec import UNSET, UnsetType
 
 from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.ports import TermView
-from elfmesh.control.paths.layout import group_trees
+from elfmesh.control.paths.layout import copies_of, group_trees
+from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
 from elfmesh.machine import Contact
@@ -28,6 +32,12 @@ WATERMARK_S = 0.25
 WATERMARK_TIMEOUT_S = 2.0
 
 
+class TreesTerm(TermView, Protocol):
+    """The term whose trees are claimed."""
+
+    layouts: Layouts
+
+
 class JobTrees:
     """Sends the orders of one master to its trees.
 
@@ -36,7 +46,7 @@ class JobTrees:
         lacking: the members that are missing in each interval.
     """
 
-    def __init__(self, term: TermView, lacking: Lacking) -> None:
+    def __init__(self, term: TreesTerm, lacking: Lacking) -> None:
         self._context, self._term, self._lacking = term.context, term, lacking
         first = term.terms
         self._job, self._partitions = first.manifest.job_id, first.manifest.partitions
@@ -47,6 +57,7 @@ class JobTrees:
         self._ordered: list[tuple[int, int, int, int]] = []
         """Collections that were ordered again for open intervals: partition, start, stop, attempt."""
         self._has_groups = False
+        self._copies: dict[bytes, int] = {}
         self._announced = first.closed
         self._alarm, self._stopped = Alarm(self._context, self._publish), False
 
@@ -57,18 +68,42 @@ class JobTrees:
         gateways = () if layout is None else layout.gateways
         groups = [group_trees(self._job, self._partitions, gateway) for gateway in gateways]
         self._has_groups = bool(groups)
+        if layout is not None:
+            self._copies |= copies_of(self._job, self._partitions, layout)
         known = {tree for trees in groups for tree in trees}
         self._roots = {key: root for key, root in self._roots.items() if key[1] is None or key[1] in known}
         self._ordered = [each for each in self._ordered if each[2] > terms.closed]
-        about = (self._context.me, self._epoch, terms.closed, self._stated)
-        sites = () if layout is None else layout.sites[1:]
-        for partition in range(self._partitions):
-            if partition:
-                message = PartRoot(self._job, partition, *about)
-                self._context.route(ids.partition_tree(self._job, partition), message)
-            for trees in groups:
-                claim = PartRoot(self._job, partition, *about, trees[partition], sites or UNSET)
-                self._context.route(trees[partition], claim)
+        for partition in range(1, self._partitions):
+            tree = ids.partition_tree(self._job, partition)
+            self._context.route(tree, PartRoot(self._job, partition, *self._about()))
+        for gateway, trees in zip(gateways, groups, strict=True):
+            for tree, claim in self._claims(gateway.contact, trees):
+                self._context.route(tree, claim)
+
+    def revive(self, gateway: Contact) -> None:
+        """Claim the trees of a gateway at once, because one of its paths carries parts again."""
+        layout = self._term.terms.layout or None
+        for each in () if layout is None else layout.gateways:
+            if each.contact.id == gateway.id:
+                for _, claim in self._claims(gateway, group_trees(self._job, self._partitions, each)):
+                    self._context.send(gateway, claim)
+
+    def _about(self) -> tuple[Contact, int, int, int | UnsetType]:
+        return self._context.me, self._epoch, self._term.terms.closed, self._stated
+
+    def _claims(self, gateway: Contact, trees: Sequence[bytes]) -> Iterator[tuple[bytes, PartRoot]]:
+        """Yield the claims of a gateway's trees, with the sites whose paths are live."""
+        layout, idle = self._term.terms.layout or None, self._term.layouts.idle_paths.idle
+        others = () if layout is None else layout.sites[1:]
+        sites = tuple(each for each in others if (gateway.id, each.id) not in idle)
+        is_idle = (gateway.id, self._context.me.id) in idle
+        for partition, tree in enumerate(trees):
+            about = self._job, partition, *self._about()
+            yield tree, PartRoot(*about, tree, sites or UNSET, is_idle or UNSET)
+
+    def copy_of(self, tree: bytes | None) -> int:
+        """Return the number of the copy that a tree is, or was in an earlier layout of this term."""
+        return 0 if tree is None else self._copies.get(tree, 0)
 
     def arrived(self, partition: int, tree: bytes | None, root: Contact, segment: Segment) -> None:
         """The root of a tree has sent a part.

@@ -19,7 +19,7 @@ from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.member.preflight import Preflight
 from elfmesh.control.member.required_label import label_refusal
-from elfmesh.control.paths.layout import gateway_of
+from elfmesh.control.paths.layout import gateways_of
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
 from elfmesh.machine import Contact
 from elfmesh.srt.residency import allows
@@ -83,9 +83,9 @@ class JobAdmission:
         if not allows(rule, master):
             return "the master"
         layout = None if terms is None else terms.layout or None
-        gateway = gateway_of(self._context.me, layout)
-        if gateway is not None and not allows(rule, gateway.contact):
-            return f"the gateway of {gateway.group or 'its group'}"
+        for gateway in gateways_of(self._context.me, layout):
+            if not allows(rule, gateway.contact):
+                return f"the gateway of {gateway.group or 'its group'}"
         has_gateways = read_plan(manifest.text).paths if terms is None else layout
         if manifest.partitions > 1 and not has_gateways:
             return "the roots of PARTITIONS, which only PATHS places"

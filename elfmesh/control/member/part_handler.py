@@ -69,7 +69,8 @@ class PartHandler:
         context.causes.note(context.now, "received", *about, peer=sender.id, detail=segment.coverage)
         payloads = split(payload, [entry.size for entry in segment.entries])
         if payloads is not None:
-            master.term.collection.collected(message.partition, segment, payloads)
+            copy = master.term.trees.copy_of(message.tree or None)
+            master.term.collection.collected(message.partition, segment, payloads, copy)
             master.term.part_requests.arrived(sender, segment, len(payload))
 
     def _on_part_fault(self, sender: Contact, message: PartFault, payload: bytes) -> None:

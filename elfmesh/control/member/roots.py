@@ -3,11 +3,11 @@
 Owns the parts of these trees, their consumers, and what each consumer lacks. Merges and closes nothing.
 
 Invariants: a root sends a part to each consumer, the master and its sites, until that has acknowledged it.
-Only the master is waited for: a site that is gone takes no room. An acknowledgement frees nothing, because a
-consumer that comes later has to get everything that is not closed. A part is dropped when
-its intervals are closed, or when a new roster epoch collects everything again. At most `HELD_PARTS_MAX` parts
-of one tree are held: without room, the oldest parts that the master does not lack are dropped first, and then
-new ones, which are collected again.
+Only the master is waited for: a site that is gone takes no room, and neither does a master whose path is
+idle. An acknowledgement frees nothing, because a consumer that comes later has to get everything that is not
+closed. A part is dropped when its intervals are closed, or when a new roster epoch collects everything again.
+At most `HELD_PARTS_MAX` parts of one tree are held: without room, the oldest parts that the master does not
+lack are dropped first, and then new ones, which are collected again.
 
 Paper: ELF 2.3 ("for partitioning functions like WordCount, we build m aggregation trees"); "Replicated
 processing over wide areas" II-B (a stage buffers its output for all replicas of the next one).
@@ -50,7 +50,10 @@ class _Consumer:
 
 @dataclass(slots=True)
 class _Tree:
-    """One tree this agent is the root of. `lost` is the range and highest attempt of dropped parts."""
+    """One tree this agent is the root of. `lost` is the range and highest attempt of dropped parts.
+
+    While it is `idle`, the master gets no parts.
+    """
 
     job: bytes = b""
     partition: int = 0
@@ -64,11 +67,14 @@ class _Tree:
     seq: int = 0
     closed: int = FIRST
     lost: tuple[int, int, int] | None = None
+    idle: bool = False
     repeating: bool = False
 
     @property
     def is_behind(self) -> bool:
         """Whether a part is still on its way to the master."""
+        if self.idle:
+            return False
         return any(each.lacks for each in self._awaited) if self.consumers else bool(self.parts)
 
     @property
@@ -83,7 +89,14 @@ class _Tree:
         return self.is_behind or any(each.lacks for each in self.consumers.values())
 
     def is_lacked(self, seq: int) -> bool:
+        if self.idle:
+            return False
         return not self.consumers or any(seq in each.lacks for each in self._awaited)
+
+    def lose(self, segment: Segment) -> None:
+        """A part of a segment is dropped that the master is to have."""
+        start, stop, attempt = self.lost or (segment.start, segment.stop, segment.attempt)
+        self.lost = min(start, segment.start), max(stop, segment.stop), max(attempt, segment.attempt)
 
     def drop(self, seq: int) -> None:
         _, payload = self.parts.pop(seq)
@@ -94,6 +107,8 @@ class _Tree:
     def has_room(self, nbytes: int) -> bool:
         """Whether a part can be held, if necessary instead of the oldest that no consumer lacks."""
         for seq in [seq for seq in self.parts if not self.is_lacked(seq)] if self._is_full(nbytes) else ():
+            if self.idle:
+                self.lose(self.parts[seq][0])  # a revived path is to have it
             self.drop(seq)
             if not self._is_full(nbytes):
                 break
@@ -119,13 +134,7 @@ class Roots:
         tree = self._of(event.tree)
         payload = b"".join(event.payloads)
         if not tree.has_room(len(payload)):
-            segment = event.segment
-            start, stop, attempt = tree.lost or (segment.start, segment.stop, segment.attempt)
-            tree.lost = (
-                min(start, segment.start),
-                max(stop, segment.stop),
-                max(attempt, segment.attempt),
-            )
+            tree.lose(event.segment)
             self._context.stats["control.parts_dropped"] += 1
             return
         tree.seq += 1
@@ -166,7 +175,9 @@ class Roots:
             tree.closed = message.closed
             for seq in [seq for seq, (segment, _) in tree.parts.items() if segment.stop <= message.closed]:
                 tree.drop(seq)
-        consumers = {each.id: each for each in (tree.master or message.master, *(message.sites or ()))}
+        master = () if message.idle else (tree.master or message.master,)
+        tree.idle = bool(message.idle)
+        consumers = {each.id: each for each in (*master, *(message.sites or ()))}
         if is_new or consumers.keys() != tree.consumers.keys():
             self.serve(key, consumers.values())
         self._context.emit(Release(key, message.closed, message.roster_epoch))
@@ -205,7 +216,9 @@ class Roots:
 
     def _collect_lost(self, key: bytes, tree: _Tree) -> None:
         """Collect the dropped parts again as soon as all others have arrived."""
-        if tree.lost is not None and not tree.is_behind and key in self._context.roots:
+        if tree.lost is not None and tree.lost[1] <= tree.closed:
+            tree.lost = None
+        if tree.lost is not None and not (tree.is_behind or tree.idle) and key in self._context.roots:
             start, stop, attempt = tree.lost
             self._context.emit(Recollect(key, start, stop, attempt + 1, tree.roster_epoch))
             tree.lost = None

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Gateway, PathLayout
-from elfmesh.control.paths.layout import gateway_of, group_trees
+from elfmesh.control.paths.layout import gateways_of, group_trees
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Contribute, Release, Retire, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment
@@ -32,7 +32,7 @@ class MemberTrees:
     def __init__(self, context: Context, partitions: Sequence[Sequence[bytes]]) -> None:
         self._context = context
         self._own = self._partitions = tuple(map(tuple, partitions))
-        self._gateway: Gateway | None = None
+        self._gateways: tuple[Gateway, ...] = ()
 
     @property
     def partitions(self) -> range:
@@ -47,27 +47,31 @@ class MemberTrees:
             self._context.emit(Unsubscribe(tree))
 
     def place(self, job: bytes, layout: PathLayout | None) -> bool:
-        """Contribute to the trees of this agent's group from now on; return whether these are others.
+        """Contribute to all trees of this agent's group from now on; return whether these are others.
 
         The member then contributes everything open again. It leaves the trees of the gateway before at once,
         so that no barrier there waits for it. It stays a member of the job's own trees, which carry
         watermarks. A gateway that has started again has the same trees, which collect again by themselves.
         """
-        gateway = gateway_of(self._context.me, layout)
-        if gateway == self._gateway:
+        gateways = gateways_of(self._context.me, layout)
+        if gateways == self._gateways:
             return False
-        before, self._gateway = self._partitions, gateway
-        if gateway is None:
-            self._partitions = self._own
-        else:
-            self._partitions = tuple((tree,) for tree in group_trees(job, len(self._own), gateway))
-            for tree in self._all():
-                rule = self._context.policy.keep_in
+        before, self._gateways = self._partitions, gateways
+        self._partitions = self._own
+        if gateways:
+            trees = [(each, group_trees(job, len(self._own), each)) for each in gateways]
+            self._partitions = tuple(tuple(each[at] for _, each in trees) for at in self.partitions)
+            rule = self._context.policy.keep_in
+            for gateway, tree in ((gateway, tree) for gateway, found in trees for tree in found):
                 self._context.emit(Subscribe(tree, (gateway.contact,), rule))
         if before == self._partitions:
             return False
+        kept = set(self._all())
         for tree in _flat(before):
-            self._context.emit(Retire(tree) if before is self._own else Unsubscribe(tree))
+            if before is self._own:
+                self._context.emit(Retire(tree))
+            elif tree not in kept:
+                self._context.emit(Unsubscribe(tree))
         return self._gets_all()
 
     @safeguard("new-gateway-gets-all")

@@ -22,6 +22,7 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.paths.layout import copies_of
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
@@ -53,6 +54,7 @@ class Inheritance:
         self._collection, self._leads = collection, leads
         layout = terms.layout or None
         sites = () if layout is None or not inherits else layout.sites
+        self._copies = copies_of(terms.manifest.job_id, len(collection.trees), layout)
         self._sites = {site.id: (number, site) for number, site in enumerate(sites)}
         self._known = sum(1 << entry.number for entry in terms.members)
         self._silent = dict.fromkeys(self._sites)
@@ -85,7 +87,8 @@ class Inheritance:
             self._silent.pop(sender.id, None)
             self._context.stats["control.inherited"] += 1
             number, _ = self._sites[sender.id]
-            self._collection.inherited(message.partition, number, segment, payloads)
+            copy = self._copies.get(message.tree or b"", 0)
+            self._collection.inherited(message.partition, number, segment, payloads, copy)
 
     @safeguard("inherits-known-numbers")
     def _counts(self, roster_epoch: int, members: int) -> bool:

@@ -1,7 +1,7 @@
 """Where Algorithm 5 and its improvement place the gateways and sites of a job, by measured latencies.
 
 Owns the network that a job is: the members of each group are sources, which stay where they are; each group
-has one gateway among its members; the sites are the master and members of other groups. Each stream has the
+has its gateways among its members; the sites are the master and members of other groups. Each stream has the
 rate 1, because a contribution is about as large at every member. Pure: `layouts` decides when it runs and
 whether the present layout costs enough more to be changed.
 
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from elfmesh.control.jobs.terms import PathLayout
-from elfmesh.control.paths.layout import gateway_of, group_of
+from elfmesh.control.paths.layout import Path, by_group, gateways_of, group_of
 from elfmesh.control.paths.round_trips import Latencies, RoundTrips
 from elfmesh.control.planning.deployment import (
     Chooser,
@@ -42,12 +43,12 @@ class LatencyPlacement:
     """A better layout.
 
     Attributes:
-        gateways: agent of each group.
+        gateways: agents of each group.
         sites: agents beside the master.
         cost: latencies of all streams together, and `before` those of the present layout.
     """
 
-    gateways: Mapping[str, bytes]
+    gateways: Mapping[str, tuple[bytes, ...]]
     sites: tuple[bytes, ...]
     cost: float
     before: float
@@ -81,14 +82,15 @@ def better_placement(
     chosen = _candidates(layout, members, latencies, present, trips)
     network = _network(layout, master, chosen, latencies, gateways, sites)
     before: dict[str, tuple[str, ...]] = {stage.name: stage.at for stage in network.stages}
-    before |= {f"gateway {each.group}": (each.contact.id.hex(),) for each in layout.gateways}
+    for group, agents in by_group(layout).items():
+        before[f"gateway {group}"] = _names(each.id for each in agents)
     if len(layout.sites) > 1:
         before[SITES] = tuple(each.id.hex() for each in layout.sites[1:])
     found = improved(network, deployed(network, 1), rng).places
     if any(len(found[name]) != len(before[name]) for name in found):
         return None  # a group or a site has no candidate now
     return LatencyPlacement(
-        {each.group: bytes.fromhex(found[f"gateway {each.group}"][0]) for each in layout.gateways},
+        {group: tuple(map(bytes.fromhex, found[f"gateway {group}"])) for group in by_group(layout)},
         tuple(bytes.fromhex(each) for each in found.get(SITES, ())),
         total_cost(network, found),
         total_cost(network, before),
@@ -127,11 +129,12 @@ def _network(
     here = group_of(master, layout.label)
     servers = tuple(Server(each.id.hex(), 1.0, group_of(each, layout.label)) for each in agents.values())
     stages, flows = [], []
-    for each in layout.gateways:
-        members = [agent.id for agent in chosen[each.group]]
+    for group, present in by_group(layout).items():
+        members = [agent.id for agent in chosen[group]]
         may = frozenset(agent.hex() for agent in members if agent in gateways)
-        source, gateway = f"members {each.group}", f"gateway {each.group}"
-        stages += [PlacedStage(source, at=_names(members)), PlacedStage(gateway, only=may)]
+        source, gateway = f"members {group}", f"gateway {group}"
+        most = len(present)
+        stages += [PlacedStage(source, at=_names(members)), PlacedStage(gateway, only=may, most=most)]
         flows += [Flow(source, gateway, 1.0), Flow(gateway, MASTER, 1.0)]
         flows += [Flow(gateway, SITES, 1.0)] if len(layout.sites) > 1 else []
     stages.append(PlacedStage(MASTER, at=(master.id.hex(),)))
@@ -172,9 +175,16 @@ class Expectation:
 
 
 def expectation(
-    layout: PathLayout, master: Contact, members: Sequence[Contact], trips: RoundTrips
+    layout: PathLayout,
+    master: Contact,
+    members: Sequence[Contact],
+    trips: RoundTrips,
+    idle: Collection[Path] = (),
 ) -> Expectation | None:
-    """Return what the latencies of a layout amount to, without queues and losses; None: none is measured."""
+    """Return what the latencies of a layout amount to, without queues and losses; None: none is measured.
+
+    A site for which all paths of a group are idle takes the record of another site.
+    """
     groups = {each.id: group_of(each, layout.label) for each in (*members, master, *layout.sites)}
     latencies = trips.latencies(groups)
     if latencies is None:
@@ -187,14 +197,22 @@ def expectation(
             used.add((min(one, other), max(one, other)))
         return latencies.between(one, other)
 
-    collected: dict[bytes, float] = {}
+    collected: dict[str, dict[bytes, float]] = {}
     for member in members:
-        gateway = gateway_of(member, layout)
-        at = member.id if gateway is None else gateway.contact.id
-        collected[at] = max(collected.get(at, 0.0), between(member.id, at))
-    arrived = [
-        max((spent + between(at, site) for at, spent in collected.items()), default=0.0) for site in sites
-    ]
+        ends = [each.contact.id for each in gateways_of(member, layout)] or [member.id]
+        spent = collected.setdefault(group_of(member, layout.label), {})
+        for at in ends:
+            spent[at] = max(spent.get(at, 0.0), between(member.id, at))
+
+    def arrival(site: bytes) -> float:
+        live = [
+            [spent + between(at, site) for at, spent in each.items() if (at, site) not in idle]
+            for each in collected.values()
+        ]
+        return max((min(each, default=inf) for each in live), default=0.0)
+
+    made = {site: arrival(site) for site in sites}
+    arrived = [min(since + between(one, site) for one, since in made.items()) for site in sites]
     majority = len(sites) // 2
     voted = [
         sorted(since + between(one, site) for since, one in zip(arrived, sites, strict=True))[majority]
@@ -203,4 +221,4 @@ def expectation(
     round_s = 2 * sorted(between(sites[0], each) for each in sites)[majority]
     farthest = max(between(sites[0], each) for each in sites)
     known = sum(latencies.is_measured(*pair) for pair in used)
-    return Expectation(max(voted), arrived[0] + round_s + farthest, known, len(used))
+    return Expectation(max(voted), made[sites[0]] + round_s + farthest, known, len(used))

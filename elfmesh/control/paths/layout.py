@@ -25,6 +25,9 @@ from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.machine import Contact
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, shown, together
 
+Path = tuple[bytes, bytes]
+"""A gateway and a site, by their ids: one of the streams between the two stages."""
+
 
 def group_of(agent: Contact, label: str) -> str:
     """Return the group of an agent, such as eu or eu/r1; "" without a label, or if it does not state it."""
@@ -48,6 +51,7 @@ def planned(
     away: Collection[bytes],
     before: PathLayout | None,
     rules: Mapping[bytes, Rule] = MappingProxyType({}),
+    copies: int = 1,
 ) -> PathLayout | None:
     """Return the layout of a job; None if all members are one group, which needs no gateway for one site.
 
@@ -62,6 +66,7 @@ def planned(
         away: agents that cannot be reached.
         before: the layout that is in force.
         rules: of the members that state where their data is kept, by agent.
+        copies: how many gateways each group is to have.
     """
     label = label_of(members, across)
     if not label and (paths < 2 or not members):
@@ -69,20 +74,12 @@ def planned(
     groups: dict[str, list[Contact]] = {}
     for member in sorted(members, key=lambda each: each.id):
         groups.setdefault(group_of(member, label), []).append(member)
-    known = {} if before is None else {each.group: each.contact.id for each in before.gateways}
     chosen = []
     for group, agents in sorted(groups.items()):
+        known = [each.contact.id for each in (before.gateways if before else ()) if each.group == group]
+        about = master, ids.group_tree(master.id, job, 0, group), _rule(agents, rules), paths > 1
         present = [each for each in agents if each.id not in away] or agents
-        key, rule = ids.group_tree(master.id, job, 0, group), _rule(agents, rules)
-
-        def order(
-            agent: Contact, group: str = group, key: bytes = key, rule: Rule = rule
-        ) -> tuple[bool, bool, bool, int]:
-            is_late = (agent.id == master.id) == (paths > 1)
-            is_known = agent.id == known.get(group)
-            return not allows(rule, agent), is_late, not is_known, ids.distance(agent.id, key)
-
-        chosen.append(Gateway(group, min(present, key=order)))
+        chosen += [Gateway(group, each) for each in _gateways(present, known, copies, *about)]
     allowed = [each for each in members if allows(_rule(members, rules), each)]
     sites = _sites(job, master, allowed, paths, voters, away, before) if paths > 1 else ()
     return PathLayout(label, tuple(chosen), sites)
@@ -90,6 +87,32 @@ def planned(
 
 def _rule(members: Sequence[Contact], rules: Mapping[bytes, Rule]) -> Rule:
     return together(rules.get(each.id, ANYWHERE) for each in members)
+
+
+def _gateways(
+    present: Sequence[Contact],
+    known: Sequence[bytes],
+    copies: int,
+    master: Contact,
+    key: bytes,
+    rule: Rule,
+    master_is_last: bool,
+) -> list[Contact]:
+    """Return the gateways of one group; one that stays keeps its place, which is the number of its copy."""
+    chosen: list[Contact] = []
+
+    def order(agent: Contact) -> tuple[bool, bool, bool, bool, int]:
+        is_late = (agent.id == master.id) == master_is_last
+        is_near = any(share(agent, each, DOMAIN_LABELS[-1]) for each in chosen)
+        return not allows(rule, agent), is_late, agent.id not in known, is_near, ids.distance(agent.id, key)
+
+    for _ in range(copies):
+        rest = [each for each in present if each not in chosen and (not chosen or allows(rule, each))]
+        if rest:
+            chosen.append(min(rest, key=order))
+    stay = {at: each for at, agent in enumerate(known) for each in chosen if each.id == agent}
+    others = iter([each for each in chosen if each.id not in known[: len(chosen)]])
+    return [stay.get(at) or next(others) for at in range(len(chosen))]
 
 
 def _sites(
@@ -124,28 +147,57 @@ def near_site(me: Contact, layout: PathLayout | None) -> Contact | None:
     return near if near in sites[1:] else None
 
 
-def gateway_of(agent: Contact, layout: PathLayout | None) -> Gateway | None:
-    """Return the gateway to which an agent contributes; None: the job's own trees."""
+def gateways_of(agent: Contact, layout: PathLayout | None) -> tuple[Gateway, ...]:
+    """Return the gateways to which an agent contributes, by copy; none: the job's own trees."""
     if layout is None:
-        return None
+        return ()
     group = group_of(agent, layout.label)
-    return next((each for each in layout.gateways if each.group == group), None)
+    return tuple(each for each in layout.gateways if each.group == group)
+
+
+def by_group(layout: PathLayout) -> dict[str, list[Contact]]:
+    """Return the gateways of each group, by copy."""
+    found: dict[str, list[Contact]] = {}
+    for each in layout.gateways:
+        found.setdefault(each.group, []).append(each.contact)
+    return found
 
 
 def group_trees(job: bytes, partitions: int, gateway: Gateway) -> tuple[bytes, ...]:
-    """Return the trees of a group, by partition."""
+    """Return the trees of a group at one gateway, by partition."""
     about = gateway.contact.id, job
     return tuple(ids.group_tree(*about, partition, gateway.group) for partition in range(partitions))
 
 
-def crossings(layout: PathLayout, master: Contact) -> tuple[int, int]:
-    """Return how many messages cross between groups for an interval and partition, and with PATHS 1."""
+def copies_of(job: bytes, partitions: int, layout: PathLayout | None) -> dict[bytes, int]:
+    """Return the number of the copy that each tree of the groups is."""
+    found: dict[bytes, int] = {}
+    given: dict[str, int] = {}
+    for each in () if layout is None else layout.gateways:
+        copy = given[each.group] = given.get(each.group, -1) + 1
+        found |= dict.fromkeys(group_trees(job, partitions, each), copy)
+    return found
 
-    def count(sites: Sequence[Contact]) -> int:
-        pairs = ((each.group, group_of(site, layout.label)) for each in layout.gateways for site in sites)
-        return sum(group != place for group, place in pairs)
 
-    return count(layout.sites or (master,)), count((master,))
+def crossings(layout: PathLayout, master: Contact, idle: Collection[Path] = ()) -> tuple[int, int]:
+    """Return how many messages cross between groups for an interval and partition, and with PATHS 1.
+
+    Args:
+        layout: of the job.
+        master: its first site.
+        idle: the paths that carry nothing: ids of a gateway and of a site.
+    """
+
+    def count(gateways: Sequence[Gateway], sites: Sequence[Contact]) -> int:
+        return sum(
+            each.group != group_of(site, layout.label) and (each.contact.id, site.id) not in idle
+            for each in gateways
+            for site in sites
+        )
+
+    one = [next(each for each in layout.gateways if each.group == group) for group in by_group(layout)]
+    ahead = {group_of(master, layout.label)}
+    return count(layout.gateways, layout.sites or (master,)), sum(each.group not in ahead for each in one)
 
 
 def residency_notes(entries: Sequence[RosterEntry], master: Contact, paths: int) -> list[str]:
@@ -160,10 +212,16 @@ def residency_notes(entries: Sequence[RosterEntry], master: Contact, paths: int)
     return found
 
 
-def notes(layout: PathLayout | None, members: Sequence[Contact], across: str, paths: int) -> list[str]:
+def notes(
+    layout: PathLayout | None, members: Sequence[Contact], across: str, paths: int, copies: int = 1
+) -> list[str]:
     """Return what an operator should know about a layout."""
     label = "" if layout is None else layout.label
     found = [] if layout is None else _notes_on_sites(layout, across, paths)
+    for group, gateways in by_group(layout).items() if layout is not None else ():
+        if len(gateways) < copies:
+            few = f"{len(gateways)} of {copies} gateways of {group or 'the group'}"
+            found.append(f"PATHS {paths}, {copies}: {few}, because no other agent of it is present")
     if not label:
         what = across or " and no ".join(DOMAIN_LABELS)
         apart = f"no {what} tells the agents apart, so one tree reduces the contributions of all"

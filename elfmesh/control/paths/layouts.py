@@ -22,14 +22,15 @@ from msgspec.structs import replace
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import CurrentTerms, PathLayout, RosterEntry
+from elfmesh.control.jobs.terms import CurrentTerms, Gateway, PathLayout, RosterEntry
+from elfmesh.control.paths.idle_paths import IdlePaths, PathCost
 from elfmesh.control.paths.latency_placement import (
     Expectation,
     LatencyPlacement,
     better_placement,
     expectation,
 )
-from elfmesh.control.paths.layout import group_of, planned
+from elfmesh.control.paths.layout import by_group, group_of, planned
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, together
 
@@ -83,6 +84,7 @@ class Layouts:
     ) -> None:
         self._term, self._state, self._plan, self._is_away = term, state, plan, is_away
         self.trips = RoundTrips()
+        self.idle_paths = IdlePaths(term.context, plan, self.trips, lambda: state.layout)
         self._gone: set[bytes] = set()
         self._away: set[bytes] = set()
         self._sites: frozenset[bytes] = frozenset()
@@ -110,10 +112,11 @@ class Layouts:
             return
         term, members = self._term, [entry.contact for entry in self._term.book.active]
         terms = term.terms
-        about = terms.manifest.job_id, terms.master, members, self._plan.across, self._plan.paths
+        plan, before = self._plan, self._state.layout
+        about = terms.manifest.job_id, terms.master, members, plan.across, plan.paths
         voters = {each.id for each in terms.acceptors}
         rules = {each.contact.id: each.keep_in for each in self._limiting}
-        self._state.layout = planned(*about, voters, self._away, self._state.layout, rules)
+        self._state.layout = planned(*about, voters, self._away, before, rules, plan.copies)
 
     @property
     def _limiting(self) -> list[RosterEntry]:
@@ -137,11 +140,19 @@ class Layouts:
         layout, members = self._state.layout, [each.contact for each in self._term.book.active]
         if layout is None or not layout.gateways:
             return None
-        return expectation(layout, self._term.terms.master, members, self.trips)
+        master, idle = self._term.terms.master, self.idle_paths.idle
+        return expectation(layout, master, members, self.trips, idle)
+
+    @property
+    def cost(self) -> PathCost | None:
+        """What the live paths cost; None: there is no layout."""
+        members = [each.contact for each in self._term.book.active]
+        return self.idle_paths.cost(self._term.terms.master, members)
 
     def look_for_better(self) -> None:
-        """Compute the placement by measured latencies every `PLAN_S`; `upkeep` takes it.
+        """Prune the paths, and compute the placement by measured latencies, every `PLAN_S`.
 
+        `upkeep` takes the placement.
         With a grant, the layout is stale until the master has ended the grant.
         """
         layout, context, master = self._state.layout, self._term.context, self._term.terms.master
@@ -152,6 +163,7 @@ class Layouts:
         own: dict[bytes, float] = context.facts("round trips").get("seconds", {})
         self.trips.report(master.id, [(agent, round(each * 1e6)) for agent, each in own.items()], context.now)
         self.trips.retain({each.id for each in (*members, master)}, context.now)
+        self.idle_paths.look(master, members)
         all_rules = together(each.keep_in for each in self._limiting)
         sites = {each.id for each in members if allows(all_rules, each) and not self._is_away(each.id)}
         about = layout, master, members, self.trips, self._possible_gateways(layout), sites
@@ -163,11 +175,13 @@ class Layouts:
         if layout is None or found is None:
             return
         known = {each.contact.id: each.contact for each in self._term.book.active}
-        if {each.group for each in layout.gateways} != set(found.gateways) or any(
-            each not in known or self._is_away(each) for each in (*found.gateways.values(), *found.sites)
+        present = {group: len(agents) for group, agents in by_group(layout).items()}
+        named = [agent for agents in found.gateways.values() for agent in agents]
+        if present != {group: len(agents) for group, agents in found.gateways.items()} or any(
+            each not in known or self._is_away(each) for each in (*named, *found.sites)
         ):
             return  # the roster has changed since
-        gateways = tuple(replace(each, contact=known[found.gateways[each.group]]) for each in layout.gateways)
+        gateways = tuple(Gateway(group, known[agent]) for group in present for agent in found.gateways[group])
         self._term.context.stats["control.placements"] += 1
         self._state.layout, self._sites = replace(layout, gateways=gateways), frozenset(found.sites)
 

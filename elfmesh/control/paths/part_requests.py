@@ -1,13 +1,14 @@
-"""Part requests: a master requests from other sites what a group is late with, because its own link may fail.
+"""Part requests: a master requests from others what a group is late with, because its own link may fail.
 
-Owns which groups are late, which sites have been asked, and the budget. The sites hold the parts
-(`site_parts`) and keep a request pending for a while. Decides about no interval.
+Owns which groups are late, which agents have been asked, and the budget. First, idle paths of the group are
+revived (`idle_paths`), one after the other. Then sites are asked, which hold the parts (`site_parts`) and
+keep a request pending for a while. Decides about no interval.
 
 A group is late when its contributions to the first open interval have not arrived after its usual lag and
 four deviations. The lag begins when the first member has passed the interval. A site without a link to a
 group needs no request: it takes the record on which another site votes.
 
-Invariants: each site is asked once for an interval and a group. A request needs a budget, which grows by
+Invariants: each agent is asked once for an interval and a group. A request needs a budget, which grows by
 `SHARE` of the bytes that come directly and falls by those that come on request, so that nothing is hedged
 while everything is slow; one request in `FREE_S` is free. A part of a site counts as one of a root does,
 because roots cut each part once for all consumers (D-7).
@@ -28,8 +29,8 @@ from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import COUNTS_MAX
 from elfmesh.control.jobs.roster import RosterBook
-from elfmesh.control.jobs.terms import CurrentTerms, Gateway
-from elfmesh.control.paths.layout import group_of
+from elfmesh.control.jobs.terms import CurrentTerms
+from elfmesh.control.paths.layout import by_group, group_of
 from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
 from elfmesh.machine import Contact
@@ -50,6 +51,14 @@ NEXT_S = 0.5
 DEVIATIONS = 4
 
 
+class RequestedTrees(Protocol):
+    """The trees of a master."""
+
+    def copy_of(self, tree: bytes | None) -> int: ...
+
+    def revive(self, gateway: Contact) -> None: ...
+
+
 class RequestingTerm(CurrentTerms, Protocol):
     """What the requests need of the master's term."""
 
@@ -58,6 +67,7 @@ class RequestingTerm(CurrentTerms, Protocol):
     closer: Closer
     collection: Collection
     layouts: Layouts
+    trees: RequestedTrees
 
     def leads(self) -> bool: ...
 
@@ -88,7 +98,7 @@ class PartRequests:
     def __init__(self, context: Context, term: RequestingTerm) -> None:
         self._context, self._term = context, term
         self._lags: dict[str, UsualLag] = {}
-        self._asked: dict[str, int] = {}
+        self._asked: dict[str, set[bytes]] = {}
         self._at: int | None = None
         self._budget = 0.0
         self._free_at = self._next_at = float("-inf")
@@ -97,11 +107,12 @@ class PartRequests:
     def arrived(self, sender: Contact, segment: Segment, nbytes: int) -> None:
         """The root of a group's tree has sent a part to this master."""
         self._budget += SHARE * nbytes
-        layout = self._term.layouts.layout
-        gateways = () if layout is None else layout.gateways
+        layouts, last = self._term.layouts, segment.stop - 1
+        gateways = () if layouts.layout is None else layouts.layout.gateways
         group = next((each.group for each in gateways if each.contact.id == sender.id), None)
-        since = self._term.collection.due_since(segment.stop - 1)
-        if group is not None and since is not None:
+        since = self._term.collection.due_since(last)
+        is_first = group is not None and layouts.idle_paths.arrived(group, sender.id, last, nbytes)
+        if group is not None and is_first and since is not None:
             lag_s = self._context.now - since
             if (known := self._lags.get(group)) is None:
                 self._lags[group] = UsualLag(lag_s)
@@ -120,7 +131,8 @@ class PartRequests:
         else:
             self._budget -= len(payload)
             self._context.stats["control.requested_bytes"] += len(payload)
-            collection.collected(message.partition, segment, payloads)
+            copy = self._term.trees.copy_of(message.tree or None)
+            collection.collected(message.partition, segment, payloads, copy)
 
     def _is_placed(self, message: SitePart) -> bool:
         known = bits_of(message.segment.coverage) & ~self._term.book.given == 0
@@ -133,7 +145,7 @@ class PartRequests:
     def _look(self) -> None:
         """Request the parts of late groups. The alarm wakes this method when the next group becomes late."""
         closer, now = self._term.closer, self._context.now
-        if not self._term.leads() or closer.paused or closer.founding or not self._sites():
+        if not self._term.leads() or closer.paused or closer.founding or self._term.layouts.layout is None:
             return
         at, due = closer.next, self._term.collection.due_since(closer.next)
         if self._at != at:
@@ -143,29 +155,32 @@ class PartRequests:
         if due is None or not missing:
             return
         wakes = []
-        for gateway, members in self._groups():
-            lacking, late_at = missing & members, due + self._late_s(gateway.group)
-            if not lacking or self._asked.get(gateway.group, 0) >= len(self._sites()):
+        for group, members in self._groups().items():
+            lacking, late_at = missing & members, due + self._late_s(group)
+            if not lacking or not self._unasked(group):
                 continue
             if now >= max(late_at, self._next_at):
-                self._request(gateway.group, at, lacking)
+                self._request(group, at, lacking)
             wakes.append(max(late_at, self._next_at, now + 0.001))
         if wakes:
             self._alarm.set_at(min(wakes))
 
-    def _groups(self) -> list[tuple[Gateway, int]]:
-        """The gateways with the bit sets of the members of their groups."""
-        layout = self._term.layouts.layout
-        if layout is None:
-            return []
-        entries = self._term.book.active
-        return [
-            (
-                each,
-                sum(1 << one.number for one in entries if group_of(one.contact, layout.label) == each.group),
-            )
-            for each in layout.gateways
-        ]
+    def _groups(self) -> dict[str, int]:
+        """The groups with the bit sets of their members."""
+        if (layout := self._term.layouts.layout) is None:
+            return {}
+        found = dict.fromkeys(by_group(layout), 0)
+        for entry in self._term.book.active:
+            group = group_of(entry.contact, layout.label)
+            if group in found:
+                found[group] |= 1 << entry.number
+        return found
+
+    def _unasked(self, group: str) -> list[Contact]:
+        """Return the agents that may have parts of a group: gateways of idle paths, then sites."""
+        idle = self._term.layouts.idle_paths.of_site(group, self._context.me.id)
+        asked = self._asked.get(group, set())
+        return [each for each in (*idle, *self._sites()) if each.id not in asked]
 
     def _late_s(self, group: str) -> float:
         known = self._lags.get(group)
@@ -177,13 +192,19 @@ class PartRequests:
         if not self._may_ask():
             self._next_at = self._free_at
             return
-        sites, number = self._sites(), self._asked.get(group, 0)
-        self._asked[group], self._next_at = number + 1, self._context.now + NEXT_S
+        agent = self._unasked(group)[0]
+        self._asked.setdefault(group, set()).add(agent.id)
+        self._next_at = self._context.now + NEXT_S
         terms = self._term.terms
         about = terms.manifest.job_id, terms.manifest.incarnation, terms.epoch, terms.roster_epoch, at
         self._context.stats["control.part_requests"] += 1
         self._context.note("requested parts", about[0], at, at + 1, f"of {group or 'the members'}")
-        self._context.send(sites[number], PartRequest(*about, bitmap_of(lacking)))
+        idle_paths, me = self._term.layouts.idle_paths, self._context.me.id
+        if (agent.id, me) in idle_paths.idle:
+            idle_paths.revive(agent.id, me)
+            self._term.trees.revive(agent)
+        else:
+            self._context.send(agent, PartRequest(*about, bitmap_of(lacking)))
 
     @safeguard("part-budget")
     def _may_ask(self) -> bool:

@@ -37,6 +37,7 @@ from elfmesh.control.jobs.records import COUNTS_MAX, ResultRecord, counts_dict
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.paths.layout import copies_of
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.control.register.grant import abstains, counts, is_complete
 from elfmesh.control.register.votes import Votes
@@ -108,6 +109,7 @@ class Site:
         self.collection = Collection(self._term)
         side = SideInput(context, [stage.manifest for stage in terms.stages], self.advance)
         self._maker = RecordMaker(self._term, self.collection, side)
+        self._copies = copies_of(self._job, len(self.collection.trees), terms.layout or None)
         self._making: ResultRecord | None = None
         self._stuck = False
 
@@ -117,12 +119,14 @@ class Site:
         same = (mine.epoch, mine.roster, mine.excluded) == (grant.epoch, grant.roster, grant.excluded)
         return same and self.book.version == terms.version
 
-    def collect(self, partition: int, segment: Segment, payload: bytes) -> None:
+    def collect(self, partition: int, segment: Segment, payload: bytes, tree: bytes | None = None) -> None:
+        """Add a part of a tree; None: the job's own tree of the partition."""
         payloads = split(payload, [entry.size for entry in segment.entries])
         known = 0 <= partition < len(self.collection.trees) and payloads is not None
         sound = all(len(entry.counts) <= COUNTS_MAX for entry in segment.entries)
         if known and sound and payloads is not None and counts(self._grant, segment.epoch):
-            self.collection.trees[partition].add(segment, payloads)
+            copy = 0 if tree is None else self._copies.get(tree, 0)
+            self.collection.trees[partition].add(segment, payloads, copy)
 
     def leaves_out(self, record: ResultRecord) -> bool:
         return leaves_out(self._grant, self.book, self.collection.trees, record.index)

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import UNSET
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Terms
@@ -36,6 +39,14 @@ PENDING_S, REQUESTS_MAX = 2.0, 64
 BULK_LANE = 3
 
 
+class HeldPart(NamedTuple):
+    """The identity of a part; `tree` is None for the job's own tree of the partition."""
+
+    partition: int
+    tree: bytes | None
+    segment: Segment
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     """A request of a master, and until when it is open."""
@@ -47,10 +58,10 @@ class _Request:
 
 @dataclass(slots=True)
 class _Held:
-    """The parts of one job, as payloads by partition and segment, and the open part requests for them."""
+    """The parts of one job, as payloads by partition, tree and segment, and the open part requests."""
 
     incarnation: str
-    parts: dict[tuple[int, Segment], bytes] = field(default_factory=dict)
+    parts: dict[HeldPart, bytes] = field(default_factory=dict)
     requests: list[_Request] = field(default_factory=list)
 
 
@@ -71,7 +82,7 @@ class SiteParts:
         held = self._of(message.job)
         if held is None:
             return False
-        segment, key = message.segment, (message.partition, message.segment)
+        key = HeldPart(message.partition, message.tree or None, message.segment)
         size = PART_BYTES + len(payload)
         if key in held.parts:
             return True
@@ -83,7 +94,7 @@ class SiteParts:
         now = self._context.now
         held.requests = [each for each in held.requests if each.until > now]
         for each in held.requests:
-            self._answer(each, message.partition, segment, payload)
+            self._answer(each, key, payload)
         return True
 
     def on_part_request(self, sender: Contact, message: PartRequest, payload: bytes) -> None:
@@ -94,18 +105,18 @@ class SiteParts:
         about = sender.id, message.members
         others = [each for each in held.requests if (each.origin.id, each.message.members) != about]
         held.requests = [*others, request][-REQUESTS_MAX:]
-        for (partition, segment), part in held.parts.items():
-            self._answer(request, partition, segment, part)
+        for key, part in held.parts.items():
+            self._answer(request, key, part)
 
-    def of(self, job: bytes) -> list[tuple[int, Segment, bytes]]:
-        """Return the parts of a job: partition, segment and payload."""
+    def of(self, job: bytes) -> list[tuple[HeldPart, bytes]]:
+        """Return the parts of a job, with their payloads."""
         held = self._jobs.get(job)
-        return [] if held is None else [(*key, payload) for key, payload in held.parts.items()]
+        return [] if held is None else list(held.parts.items())
 
     def released(self, job: bytes, closed: int) -> None:
         """Everything below `closed` is closed."""
         if (held := self._jobs.get(job)) is not None:
-            for key in [key for key in held.parts if key[1].stop <= closed]:
+            for key in [key for key in held.parts if key.segment.stop <= closed]:
                 self.nbytes -= PART_BYTES + len(held.parts.pop(key))
 
     def stopped(self, job: bytes) -> None:
@@ -129,9 +140,9 @@ class SiteParts:
         return held
 
     @safeguard("part-requests")
-    def _answer(self, request: _Request, partition: int, segment: Segment, payload: bytes) -> None:
-        wanted = request.message
+    def _answer(self, request: _Request, key: HeldPart, payload: bytes) -> None:
+        wanted, segment = request.message, key.segment
         lacked = not wanted.members or bits_of(wanted.members) & bits_of(segment.coverage)
         if lacked and segment.epoch == wanted.roster_epoch and segment.stop > wanted.start:
-            part = SitePart(wanted.job, wanted.epoch, partition, segment)
+            part = SitePart(wanted.job, wanted.epoch, key.partition, segment, key.tree or UNSET)
             self._context.send(request.origin, part, payload, lane=BULK_LANE)

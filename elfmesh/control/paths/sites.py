@@ -41,8 +41,8 @@ class Sites:
         if site is None or not site.is_of(terms, granted[0]):
             site = Site(self._context, terms, granted[0], granted[1].value.closed, self._votes)
             self._sites[job] = site
-            for partition, segment, payload in self._parts.of(job):
-                site.collect(partition, segment, payload)
+            for part, payload in self._parts.of(job):
+                site.collect(part.partition, part.segment, payload, part.tree)
         return site
 
     def accepted(self, job: bytes) -> None:
@@ -53,7 +53,7 @@ class Sites:
     def collected(self, message: Part, payload: bytes) -> None:
         """A part has arrived."""
         if (site := self.of(message.job)) is not None:
-            site.collect(message.partition, message.segment, payload)
+            site.collect(message.partition, message.segment, payload, message.tree or None)
             site.advance()
 
     def leaves_out(self, job: bytes, record: ResultRecord) -> bool:

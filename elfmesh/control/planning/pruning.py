@@ -7,9 +7,9 @@ The utility of a stream is its share of the weights at its destination, times th
 The utility of a reader is 1, that of another replica the sum over its outputs. Weights are 1, 1/2, 1/3, ...
 by the order in which streams deliver a record.
 
-Invariants: each stage keeps at least the given number of replicas. Each replica that stays has an output, and
-an input of each stage before it, and no reader loses its last input of a stage. The outcome says whether the
-limit is kept.
+Invariants: each stage keeps at least the given number of replicas, or all if it has fewer. Each replica that
+stays has an output, and an input of each stage before it, and no reader loses its last input of a stage. The
+outcome says whether the limit is kept.
 
 Paper: Hwang et al. V-B. Deviations: the paper does not define `need_to_remove`; here a
 replica is removed if no output, or no stream of one of its input stages, is left. Without weights, shares are
@@ -116,7 +116,8 @@ class _Graph:
             return gone  # a source
         if not out:
             return frozenset() if self._is_useless(replica, gone) else gone
-        if self._left(replica[0], gone) < self._kept_min:
+        replicas, left = self._replicas(replica[0], gone)
+        if left < min(self._kept_min, replicas):
             return frozenset()
         if self._is_useless(replica, gone):
             for each in (*into, *out):
@@ -132,9 +133,10 @@ class _Graph:
         left = {each.source[0] for each in into if each not in gone}
         return left != stages or (bool(out) and all(each in gone for each in out))
 
-    def _left(self, stage: str, gone: frozenset[ReplicaStream]) -> int:
+    def _replicas(self, stage: str, gone: frozenset[ReplicaStream]) -> tuple[int, int]:
+        """Return how many replicas a stage has, and how many of them are of use without `gone`."""
         replicas = {replica for replica in (*self._into, *self._out_of) if replica[0] == stage}
-        return sum(not self._is_useless(each, gone) for each in replicas)
+        return len(replicas), sum(not self._is_useless(each, gone) for each in replicas)
 
 
 def utilities(streams: Iterable[ReplicaStream]) -> dict[ReplicaStream, float]:
@@ -148,7 +150,7 @@ def pruned(streams: Iterable[ReplicaStream], limit: float, kept_min: int) -> Pru
     Args:
         streams: all streams between replicas.
         limit: of their cost.
-        kept_min: how many replicas each stage between sources and readers keeps.
+        kept_min: how many replicas each stage between sources and readers keeps, if it has as many.
     """
     kept, discarded = tuple(sorted(streams)), list[tuple[ReplicaStream, ...]]()
     while sum(each.cost for each in kept) > limit:

@@ -21,7 +21,8 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
 
     `stated_roster_epoch` is absent if it is the epoch. `tree` is that of a group, absent for the job's own
     tree of the partition; the other messages have it as well. `sites` are agents beside the master that get
-    the segments too. Earlier releases ignore all three.
+    the segments too. `idle`: the master itself gets none now, and no part waits for it. Earlier releases
+    ignore all four.
     """
 
     job: Id
@@ -32,6 +33,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     stated_roster_epoch: Count | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="roster_epoch")
     tree: Id | msgspec.UnsetType = msgspec.UNSET
     sites: tuple[Contact, ...] | msgspec.UnsetType = msgspec.UNSET
+    idle: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def roster_epoch(self) -> int:
@@ -108,7 +110,10 @@ class PartRequest(Message, frozen=True, tag="ctl.part_request"):
 
 
 class SitePart(Caused, frozen=True, tag="ctl.site_part"):
-    """Site to a master, whose epoch it names: a part of the requested roster epoch."""
+    """Site to a master, whose epoch it names: a part of the requested roster epoch, and its tree.
+
+    A site of an earlier release names no tree.
+    """
 
     since: ClassVar[int] = 3
 
@@ -116,6 +121,7 @@ class SitePart(Caused, frozen=True, tag="ctl.site_part"):
     epoch: Count
     partition: Count
     segment: Segment
+    tree: Id | msgspec.UnsetType = msgspec.UNSET
 
 
 MESSAGES: tuple[type[Message], ...] = (PartRoot, Part, PartFault, PartAck, TreeOrder, PartRequest, SitePart)

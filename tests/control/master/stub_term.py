@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -58,6 +59,9 @@ class StubTerm:
     register: Register = field(default_factory=Register)
     reports: list[str] = field(default_factory=list)
     found: list[tuple[Contact, ...]] = field(default_factory=list)
+    layouts: Any = field(
+        default_factory=lambda: SimpleNamespace(idle_paths=SimpleNamespace(idle=frozenset()))
+    )
 
     def __post_init__(self) -> None:
         self.plan: JobPlan = read_plan(self.began.manifest.text)

@@ -84,9 +84,9 @@ def test_the_roots_of_each_group_are_claimed_and_get_the_orders_of_their_partiti
     me = term.context.me
     trees.claim()
     assert term.routed() == [
-        *((tree, PartRoot(JOB, 0, me, 1, 4, UNSET, tree)) for tree in (eu[0], us[0])),
         (ids.partition_tree(JOB, 1), PartRoot(JOB, 1, me, 1, 4)),
-        *((tree, PartRoot(JOB, 1, me, 1, 4, UNSET, tree)) for tree in (eu[1], us[1])),
+        *((tree, PartRoot(JOB, at, me, 1, 4, UNSET, tree)) for at, tree in enumerate(eu)),
+        *((tree, PartRoot(JOB, at, me, 1, 4, UNSET, tree)) for at, tree in enumerate(us)),
     ]
     trees.arrived(0, None, other(6), PART)
     trees.arrived(0, eu[0], other(7), PART)
@@ -166,3 +166,22 @@ def test_a_mark_waits_until_its_master_is_the_root_and_ends_with_the_term() -> N
     trees.watermark_soon()
     term.run(3 * WATERMARK_S)
     assert len(term.published()) == 1
+
+
+def test_a_gateway_is_claimed_with_the_sites_of_its_live_paths_and_a_revived_one_at_once() -> None:
+    gateways = (Gateway("eu", other(6)), Gateway("eu", other(7)))
+    layout = PathLayout("region", gateways, (other(1), other(8), other(9)))
+    term, trees = started(partitions=1, layout=layout)
+    one, two = (group_trees(JOB, 1, each)[0] for each in gateways)
+    me = term.context.me
+    term.layouts.idle_paths.idle = frozenset({(other(6).id, other(8).id), (other(7).id, me.id)})
+    trees.claim()
+    assert term.routed() == [
+        (one, PartRoot(JOB, 0, me, 1, 4, UNSET, one, (other(9),))),
+        (two, PartRoot(JOB, 0, me, 1, 4, UNSET, two, (other(8), other(9)), idle=True)),
+    ]
+    term.layouts.idle_paths.idle = frozenset()
+    term.take()
+    trees.revive(other(7))
+    assert term.take() == [(other(7), PartRoot(JOB, 0, me, 1, 4, UNSET, two, (other(8), other(9))))]
+    assert (trees.copy_of(one), trees.copy_of(two), trees.copy_of(None)) == (0, 1, 0)

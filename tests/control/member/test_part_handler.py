@@ -34,7 +34,8 @@ class Rig:
         self.context = new_context(1)
         me = self.context.me if is_site else B
         terms: Terms = replace(TERMS, layout=PathLayout("region", (), (A, me)))
-        term = SimpleNamespace(roster_epoch=OWN, collection=SimpleNamespace(trees=[None]))
+        trees = SimpleNamespace(copy_of=lambda tree: 0)
+        term = SimpleNamespace(roster_epoch=OWN, trees=trees, collection=SimpleNamespace(trees=[None]))
         masters = {JOB: cast(Master, SimpleNamespace(term=term))} if leads else {}
         self.sites = SiteParts(self.context, lambda job: (terms, 0))
         self.voted_on: list[bytes] = []

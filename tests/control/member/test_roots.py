@@ -359,3 +359,47 @@ def test_a_consumer_that_a_rule_excludes_is_neither_sent_the_part_nor_waited_for
     assert rig.wait(5 * AGAIN_S) == []
     rig.roots.on_part_root(PartRoot(*about, (outside, replace(STRANGER, region="eu"))))
     assert [each.to.region for each in rig.out() if isinstance(each, Send)] == ["eu"]
+
+
+def idle_claim(rig: Rig, *sites: Contact, closed: int = CLOSED) -> list[Effect]:
+    """The claim of a master whose own path from this root is idle."""
+    message = PartRoot(JOB, PARTITION, A, 1, closed, sites=sites or msgspec.UNSET, idle=True)
+    rig.roots.on_part_root(message)
+    return rig.out()
+
+
+def test_a_root_holds_the_parts_of_an_idle_path_and_sends_all_of_them_when_it_is_live_again() -> None:
+    """V-C: the state of a revived stream is what is open, so it costs one round trip and these bytes."""
+    rig = Rig()
+    rig.collect(6)
+    rig.acknowledge(1)
+    assert idle_claim(rig, B) == [part(1, 6, B), Release(TREE, CLOSED, 1)]
+    assert rig.collect(7) == [part(2, 7, B)], "the other site has a live path"
+    rig.acknowledge(1, 2, by=B)
+    assert rig.wait(100.0) == [], "nothing waits for the master"
+    assert idle_claim(rig) == [Release(TREE, CLOSED, 1)]
+    assert rig.collect(8) == []
+    assert rig.wait(200.0) == []
+    assert rig.context.deadline is None
+    revived = rig.lead(A, 1, closed=7)
+    assert revived == [part(2, 7), part(3, 8), Release(TREE, 7, 1)]
+
+
+def test_a_root_without_room_drops_the_oldest_parts_of_an_idle_path_and_collects_them_on_revival() -> None:
+    rig = Rig()
+    idle_claim(rig)
+    for start in range(HELD_PARTS_MAX + 2):
+        assert rig.collect(start) == []
+    revived = rig.lead(A, 1, closed=1)
+    sent = [each.message.seq for each in revived if isinstance(each, Send) and isinstance(each.message, Part)]
+    assert sent == list(range(3, HELD_PARTS_MAX + 3))
+    assert rig.acknowledge(*sent) == [Recollect(TREE, 0, 2, 1, 1)]
+
+
+def test_dropped_parts_of_closed_intervals_are_not_collected_again() -> None:
+    rig = Rig()
+    idle_claim(rig)
+    for start in range(HELD_PARTS_MAX + 2):
+        rig.collect(start)
+    rig.lead(A, 1, closed=2)
+    assert rig.acknowledge(*range(3, HELD_PARTS_MAX + 3)) == []

@@ -82,6 +82,19 @@ def test_a_member_follows_the_gateway_of_its_group_and_stays_in_the_jobs_own_tre
     assert taken(context) == [Unsubscribe(ONE), Unsubscribe(TWO)]
 
 
+def test_a_member_contributes_to_all_gateways_of_its_group_and_stays_in_the_trees_that_remain() -> None:
+    context = new_context(1)
+    trees = MemberTrees(context, [(ONE,)])
+    seven, eight = (ids.group_tree(each.id, JOB, 0, "") for each in GATEWAYS)
+    assert trees.place(JOB, PathLayout("", tuple(Gateway("", each) for each in GATEWAYS)))
+    trees.contribute(0, FULL, (b"x",))
+    entered: list[Effect] = [Subscribe(seven, (GATEWAYS[0],)), Subscribe(eight, (GATEWAYS[1],))]
+    contributed: list[Effect] = [Contribute(tree, FULL, (b"x",)) for tree in (seven, eight)]
+    assert taken(context) == [*entered, Retire(ONE), *contributed]
+    assert trees.place(JOB, PathLayout("", (Gateway("", GATEWAYS[1]),)))
+    assert taken(context) == [Subscribe(eight, (GATEWAYS[1],)), Unsubscribe(seven)]
+
+
 def test_a_gateway_that_has_started_again_has_the_same_trees() -> None:
     context = new_context(1)
     trees = MemberTrees(context, [(ONE,)])

@@ -10,7 +10,10 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.control.paths.layout import (
-    gateway_of,
+    by_group,
+    copies_of,
+    crossings,
+    gateways_of,
     group_of,
     group_trees,
     label_error,
@@ -42,9 +45,11 @@ def layout(
     before: PathLayout | None = None,
     paths: int = 1,
     voters: tuple[Contact, ...] = (),
+    copies: int = 1,
 ) -> PathLayout:
     named = {each.id for each in voters}
-    found = planned(JOB, MASTER, members, across, paths, named, away or set(), before)
+    about = JOB, MASTER, members, across, paths, named, away or set(), before
+    found = planned(*about, copies=copies)
     assert found is not None
     return found
 
@@ -88,7 +93,7 @@ def test_a_rack_belongs_to_its_region_and_an_unknown_label_is_never_guessed() ->
     assert group_of(agent(1, "eu"), "rack") == ""
     found = layout([*EU, agent(5), agent(6)])
     assert [each.group for each in found.gateways] == ["", "eu"]
-    assert gateway_of(agent(6), found) == found.gateways[0]
+    assert gateways_of(agent(6), found) == found.gateways[:1]
     assert notes(found, [*EU, agent(5), agent(6)], "", 1) == [
         "2 agents state no region and form a group of their own"
     ]
@@ -113,8 +118,8 @@ def test_a_group_whose_agents_are_all_away_keeps_its_gateway() -> None:
 
 def test_an_agent_of_a_group_without_a_gateway_has_none() -> None:
     found = layout([*EU, *US])
-    assert gateway_of(agent(9, "ap"), found) is None
-    assert gateway_of(EU[0], None) is None
+    assert gateways_of(agent(9, "ap"), found) == ()
+    assert gateways_of(EU[0], None) == ()
 
 
 def test_the_trees_of_a_group_begin_with_the_id_of_the_gateway_and_differ() -> None:
@@ -222,7 +227,7 @@ def test_a_gateway_is_allowed_by_the_rules_of_its_group_if_an_agent_of_it_is() -
         rules = {each.id: (("region=us",),)}
         found = planned(JOB, MASTER, [*mixed, agent(4, "eu", "r2")], "rack", 1, (), (), None, rules)
         assert found is not None
-        assert gateway_of(mixed[0], found) is not None
+        assert gateways_of(mixed[0], found)
         assert all(one.contact.region == "us" for one in found.gateways if one.group == "")
 
 
@@ -233,3 +238,57 @@ def test_a_note_names_the_member_that_keeps_sites_away() -> None:
     text = "3 members are no site, because m0 keeps its data in region=eu"
     assert residency_notes(entries, MASTER, 3) == [text]
     assert residency_notes(entries, MASTER, 1) == residency_notes(entries, US[0], 3) == []
+
+
+def test_a_group_has_as_many_gateways_as_copies_in_different_racks_if_it_has_the_agents() -> None:
+    crowded = [agent(number, "us", "r9") for number in (21, 22, 23)]
+    found = layout([*EU, *US, *crowded], paths=3, copies=2)
+    us = by_group(found)["us"]
+    assert (len(us), len({each.rack for each in us})) == (2, 2)
+    assert found.gateways[0] == layout([*EU, *US, *crowded], paths=3).gateways[0]
+    assert [len(each) for each in by_group(layout([*EU[:1], *US], paths=3, copies=2)).values()] == [1, 2]
+
+
+def test_a_gateway_that_stays_keeps_its_copy() -> None:
+    first = by_group(layout(US, paths=3, copies=2))[""]
+    second = layout(US, paths=3, copies=2, away={first[0].id}, before=layout(US, paths=3, copies=2))
+    assert by_group(second)[""][1] == first[1]
+    assert by_group(second)[""][0] not in first
+    one = layout(US, paths=3, copies=1, before=second)
+    assert by_group(one)[""][0] in by_group(second)[""]
+
+
+def test_the_trees_of_all_copies_have_their_numbers() -> None:
+    found = layout([*EU, *US], paths=3, copies=2)
+    copies = copies_of(JOB, 2, found)
+    assert sorted(copies.values()) == [0] * 4 + [1] * 4
+    for group in by_group(found):
+        mine = [each for each in found.gateways if each.group == group]
+        assert [copies[group_trees(JOB, 2, each)[1]] for each in mine] == [0, 1]
+    assert copies_of(JOB, 2, None) == {}
+
+
+def test_messages_between_groups_are_counted_by_path_and_with_paths_1_by_group() -> None:
+    eu = agent(9, "eu")
+    found = layout([eu, *EU, *US], paths=2, copies=2, voters=(US[0],))
+    sites = {each.region for each in found.sites}
+    assert len(found.sites) == 2
+    assert crossings(found, found.sites[0])[0] == sum(
+        each.group != site.region for each in found.gateways for site in found.sites
+    )
+    cross = next(
+        (each.contact.id, site.id)
+        for each in found.gateways
+        for site in found.sites
+        if each.group != site.region
+    )
+    assert crossings(found, MASTER, {cross})[0] == crossings(found, MASTER)[0] - 1
+    assert crossings(found, MASTER)[1] == 2, sites
+
+
+def test_a_group_with_fewer_gateways_than_the_text_names_is_noted() -> None:
+    members = [*EU[:1], *US]
+    found = layout(members, paths=3, copies=2)
+    text = "PATHS 3, 2: 1 of 2 gateways of eu, because no other agent of it is present"
+    assert text in notes(found, members, "region", 3, 2)
+    assert text not in notes(found, members, "region", 3, 1)

@@ -49,10 +49,11 @@ class Term:
         self.collection = SimpleNamespace(
             due_since=lambda interval: DUE,
             missing=lambda: self.missing,
-            collected=lambda partition, segment, payloads: self.collected.append(segment.start),
+            collected=lambda partition, segment, payloads, copy: self.collected.append(segment.start),
             trees=[None],
         )
         self.terms = replace(TERMS, epoch=7)
+        self.trees = SimpleNamespace(copy_of=lambda tree: 0)
 
     def leads(self) -> bool:
         return True

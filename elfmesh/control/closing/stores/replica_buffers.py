@@ -198,6 +198,11 @@ def _without(covered: int, parts: list[PartitionStore], out: int) -> Content:
     return covered & ~gone, [part for part in parts if not part.mask & gone]
 
 
+def _best(contents: Sequence[Content], cluster: int) -> Content:
+    """Return the copy that has most members of a cluster; of equal ones, the first."""
+    return max(contents, key=lambda each: (each[0] & cluster).bit_count())
+
+
 def _mixed(contents: Sequence[Content]) -> Content:
     """Return the greatest content that takes each cluster of overlapping parts from one copy."""
     total = _union(covered for covered, _ in contents)
@@ -211,7 +216,7 @@ def _mixed(contents: Sequence[Content]) -> Content:
     inside, used = total & ~_union(clusters), []  # the others are covered without records
 
     for cluster in clusters:
-        covered, parts = max(contents, key=lambda each, cluster=cluster: (each[0] & cluster).bit_count())
+        covered, parts = _best(contents, cluster)
         inside |= covered & cluster
         used += [part for part in parts if part.mask & cluster]
     return inside, used

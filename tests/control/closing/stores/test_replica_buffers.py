@@ -1,4 +1,4 @@
-"""What several trees of one group deliver: no overlap of two copies is a conflict, and each member counts once.
+"""What several trees of a group deliver: an overlap of two copies is no conflict, and a member counts once.
 
 Paper: Hwang et al., Theorem 1, with contributions in the place of tuples.
 """
