@@ -15,7 +15,7 @@ from elfmesh.api.host_rules import better_name, masters, members_rule, rule_of
 from elfmesh.control.jobs.failure_domains import domain_text
 from elfmesh.control.jobs.manifest import JobNames
 from elfmesh.control.jobs.plan import JobPlan
-from elfmesh.control.paths.layout import crossings, group_of, label_error, notes, planned
+from elfmesh.control.paths.layout import by_group, crossings, group_of, label_error, notes, planned
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedLayout, PlannedSite
 from elfmesh.errors import DataError
 from elfmesh.machine import Contact
@@ -49,12 +49,14 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
     if plan.paths:
         kept = {each.id: rules[each.id] for each in members}
         about = job, home, members, plan.across, plan.paths
-        found = planned(*about, (), (), None, kept)
+        found = planned(*about, (), (), None, kept, plan.copies)
 
     def site(agent: Contact) -> PlannedSite:
         return PlannedSite(str(alive[agent.id]["name"]), agent.id.hex(), domain_text(agent))
 
-    remarks = notes(found, members, plan.across, plan.paths) if plan.paths else []
+    remarks = notes(found, members, plan.across, plan.paths, plan.copies) if plan.paths else []
+    if plan.cost is not None:
+        remarks.append(f"COST {plan.cost:g}: the master prunes the paths when latencies are measured")
     for other in (each for each, _ in others if each.id != home.id):
         remarks.append(f"{site(other).agent} is the master if it leads fewer jobs than {site(home).agent}")
     excluded = [
@@ -69,12 +71,15 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
     if found is not None:
         sizes = [group_of(each, found.label) for each in members]
         groups = [
-            PlannedGroup(each.group, sizes.count(each.group), [site(each.contact)]) for each in found.gateways
+            PlannedGroup(group, sizes.count(group), [site(each) for each in gateways])
+            for group, gateways in by_group(found).items()
         ]
         layout = PlannedLayout(found.label, [site(each) for each in found.sites or (home,)], groups)
     cost = None if found is None else crossings(found, home)
     counts: dict[str, Any] = {} if cost is None else {"messages": cost[0], "messages_of_one": cost[1]}
     shape: dict[str, Any] = {"paths": plan.paths, "across": plan.across, "layout": layout, "notes": remarks}
+    if plan.paths:
+        shape["copies"] = plan.copies
     return JobLayout(job=qualified, **shape, **counts)
 
 

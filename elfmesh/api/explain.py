@@ -247,8 +247,11 @@ def _reducer_steps(statement: Statement) -> list[str]:
     across = f" in {trees} trees, by a hash of the group keys" if trees > 1 else ""
     inside: tuple[str, ...] = ()
     if statement.job is not None and statement.job.paths:
-        domain = statement.job.across or "region or rack"
-        inside = (f"merge inside each {domain}, whose gateway sends one part to the master",)
+        job, domain = statement.job, statement.job.across or "region or rack"
+        many = f"{job.copies} gateways send" if job.copies > 1 else "gateway sends"
+        to = "each site" if job.paths > 1 else "the master"
+        cost = "" if job.cost is None else f", at no more than {job.cost:g} times the cost of PATHS 1"
+        inside = (f"merge inside each {domain}, whose {many} one part to {to}{cost}",)
     return [
         *inside,
         f"merge the partials of equal groups{across}",

@@ -154,6 +154,13 @@ def test_explain_shows_what_seals_partitions() -> None:
             "ship the open windows to a standby, which lacks at most the newest 2 s",
         ),
         ("PATHS 1 ACROSS rack", 1, "merge inside each rack, whose gateway sends one part to the master"),
+        ("PATHS 3", 1, "merge inside each region or rack, whose gateway sends one part to each site"),
+        (
+            "PATHS 3, 2 ACROSS region COST 6",
+            1,
+            "merge inside each region, whose 2 gateways send one part to each site,"
+            " at no more than 6 times the cost of PATHS 1",
+        ),
         ("PATHS 1", 1, "merge inside each region or rack, whose gateway sends one part to the master"),
     ],
 )

@@ -70,16 +70,22 @@ def layout_lines(plan: JobLayout) -> Iterator[str]:
         across = f" ACROSS {plan.layout.label}" if plan.layout.label else ""
     sizes = ", ".join(f"{each.group or NO_LABEL} {each.agents}" for each in groups)
     agents = f"  {sum(each.agents for each in groups)} agents: {sizes}" if groups else ""
-    yield plan.job + (f"  PATHS {plan.paths}{across}" if plan.paths else "") + agents
+    trees = "" if isinstance(plan.copies, UnsetType) or plan.copies == 1 else f", {plan.copies}"
+    cost = None if isinstance(plan.cost, UnsetType) else plan.cost
+    bound = "" if cost is None or cost.bound is None else f" COST {cost.bound:g}"
+    yield plan.job + (f"  PATHS {plan.paths}{trees}{across}{bound}" if plan.paths else "") + agents
     for number, site in enumerate(() if plan.layout is None else plan.layout.sites):
         yield f"site {number}  {site.agent} {site.domain}".rstrip() + ("" if number else " (master)")
     for each in groups:
         names = ", ".join(gateway.agent for gateway in each.gateways)
-        yield f"group {each.group or NO_LABEL}  gateway {names}"
+        many = "s" if len(each.gateways) > 1 else ""
+        yield f"group {each.group or NO_LABEL}  gateway{many} {names}"
     if not isinstance(plan.messages, UnsetType):
         label = plan.layout.label if plan.layout is not None and plan.layout.label else "group"
         count = f"{plan.messages} (PATHS 1: {plan.messages_of_one})"
         yield f"messages between {label}s for each interval and partition: {count}"
+    if cost is not None and cost.ratio is not None:
+        yield f"cost {cost.ratio:.1f} x PATHS 1, with {cost.live} of {cost.paths} paths"
     if not isinstance(plan.expected, UnsetType):
         found = plan.expected
         ways = (("by votes", found.by_votes_seconds), ("by the master", found.by_master_seconds))

@@ -30,6 +30,35 @@ class PlannedLayout(msgspec.Struct, frozen=True):
     groups: list[PlannedGroup]
 
 
+class PlannedPath(msgspec.Struct, frozen=True):
+    """A stream from a gateway of a group to a site, both by name; `copy` is the number of the gateway."""
+
+    group: str
+    copy: int
+    gateway: str
+    site: str
+
+
+class PlannedCost(msgspec.Struct, frozen=True):
+    """What the network carries between gateways and sites.
+
+    Attributes:
+        paths: how many paths there are.
+        live: how many of them carry parts.
+        idle: the others, which carry parts on request.
+        bound: that of COST; null: there is none.
+        ratio: the cost of the live paths, in units of the cost of PATHS 1; null: no latency is measured.
+        is_kept: whether the bound is kept.
+    """
+
+    paths: int
+    live: int
+    idle: list[PlannedPath]
+    bound: float | None
+    ratio: float | None
+    is_kept: bool
+
+
 class ExpectedLatency(msgspec.Struct, frozen=True):
     """How long after the last seal of an interval its record is at the farthest site, by latencies alone.
 
@@ -101,6 +130,8 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
             without a layout.
         messages_of_one: the same with PATHS 1.
         expected: absent without a layout, and before a member has measured anything.
+        copies: the number of trees of each group that the job asks for; absent without PATHS.
+        cost: absent without a layout.
     """
 
     job: str
@@ -112,3 +143,5 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     messages: int | UnsetType = UNSET
     messages_of_one: int | UnsetType = UNSET
     expected: ExpectedLatency | UnsetType = UNSET
+    copies: int | UnsetType = UNSET
+    cost: PlannedCost | UnsetType = UNSET

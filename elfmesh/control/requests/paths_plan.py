@@ -11,12 +11,14 @@ from elfmesh.control.jobs.failure_domains import domain, domain_text, share
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.latency_placement import Expectation
-from elfmesh.control.paths.layout import crossings, group_of, notes, residency_notes
+from elfmesh.control.paths.layout import by_group, crossings, group_of, notes, residency_notes
 from elfmesh.control.protocol.replies_plan import (
     ExpectedLatency,
     JobLayout,
+    PlannedCost,
     PlannedGroup,
     PlannedLayout,
+    PlannedPath,
     PlannedSite,
     PlannedStandby,
     PlannedStandbys,
@@ -40,19 +42,23 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         sizes = [group_of(entry.contact, layout.label) for entry in entries]
         groups = [
             PlannedGroup(
-                each.group,
-                sizes.count(each.group),
-                [site(each.contact, names.get(each.contact.id, each.contact.id.hex()))],
+                group,
+                sizes.count(group),
+                [site(each, names.get(each.id, each.id.hex())) for each in agents],
             )
-            for each in layout.gateways
+            for group, agents in by_group(layout).items()
         ]
         sites = [site(each, names.get(each.id) or context.name) for each in layout.sites or (context.me,)]
         found = PlannedLayout(layout.label, sites, groups)
     members = [entry.contact for entry in entries]
+    cost = planned_cost(context, master)
     closing = [each for each in (term.grants.note(),) if each]
-    shape = [*notes(layout, members, plan.across, plan.paths), *closing] if plan.paths else [NO_PATHS]
+    shape = [*notes(layout, members, plan.across, plan.paths, plan.copies), *closing]
+    shape = [*shape, *(() if cost is None else cost_notes(cost))] if plan.paths else [NO_PATHS]
     kept = residency_notes(entries, context.me, plan.paths)
-    messages = (UNSET, UNSET) if layout is None else crossings(layout, context.me)
+    messages = (
+        (UNSET, UNSET) if layout is None else crossings(layout, context.me, term.layouts.idle_paths.idle)
+    )
     return JobLayout(
         job=term.manifest.qualified,
         paths=plan.paths,
@@ -63,7 +69,46 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         messages=messages[0],
         messages_of_one=messages[1],
         expected=_expected(term.layouts.expectation),
+        copies=plan.copies if plan.paths else UNSET,
+        cost=UNSET if cost is None else cost,
     )
+
+
+def planned_cost(context: Context, master: Master) -> PlannedCost | None:
+    """Return what the paths of a job cost, and which are idle; None: the job has no layout."""
+    term = master.term
+    layout, cost, idle = term.layouts.layout, term.layouts.cost, term.layouts.idle_paths.idle
+    if layout is None or cost is None:
+        return None
+    names = {entry.contact.id: entry.name for entry in term.book.active} | {context.me.id: context.name}
+    paths = [
+        PlannedPath(group, copy, *(names.get(each, each.hex()) for each in (gateway.id, site.id)))
+        for group, agents in by_group(layout).items()
+        for copy, gateway in enumerate(agents)
+        for site in layout.sites or (context.me,)
+        if (gateway.id, site.id) in idle
+    ]
+    ratio = None if cost.ratio is None else round(cost.ratio, 3)
+    return PlannedCost(cost.of, cost.live, paths, term.plan.cost, ratio, cost.is_kept)
+
+
+def cost_notes(cost: PlannedCost) -> list[str]:
+    """Return what an operator should know about the bound of a job's network cost."""
+    if cost.bound is None:
+        return []
+    what = f"COST {cost.bound:g}"
+    if cost.ratio is None:
+        return [f"{what}: all {cost.paths} paths are live, because no latency is measured"]
+    named = ", ".join(f"{each.group or 'all'}.{each.copy} -> {each.site}" for each in cost.idle)
+    found = [f"{what} keeps {cost.live} of {cost.paths} paths; idle: {named}"] if named else []
+    if not cost.is_kept:
+        why = (
+            "two sites and two trees of each group stay"
+            if named
+            else "the next pruning is within five minutes"
+        )
+        found.append(f"{what}: the live paths cost {cost.ratio:g} x PATHS 1; {why}")
+    return found
 
 
 def _expected(found: Expectation | None) -> ExpectedLatency | UnsetType:

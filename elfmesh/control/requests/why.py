@@ -18,7 +18,7 @@ from elfmesh.control.jobs.roster import called
 from elfmesh.control.master.master import Master
 from elfmesh.control.protocol.replies import DelayingAgent, SiteVotes, Span, Why
 from elfmesh.control.requests.describe import head_of, shown_interval, voters_without_votes
-from elfmesh.control.requests.paths_plan import planned_standbys
+from elfmesh.control.requests.paths_plan import planned_cost, planned_standbys
 from elfmesh.interval_map import bits, numbers
 from elfmesh.ql.values.row_json import iso_us
 from elfmesh.units import format_duration
@@ -80,6 +80,7 @@ def explanation(context: Context, master: Master) -> Why:
         + _voters(master)
         + _votes(sites, is_due=is_due)
         + _expected(master)
+        + _idle(context, master)
         + _names(master)
         + _waiting(context),
     )
@@ -92,6 +93,15 @@ def _expected(master: Master) -> str:
         return ""
     by = found.by_votes if master.term.committer.is_granted else found.by_master
     return f"; by the latencies of its layout, a record takes {by:.3f} s from the last seal"
+
+
+def _idle(context: Context, master: Master) -> str:
+    """Name the paths that carry nothing, because of COST."""
+    cost = planned_cost(context, master)
+    if cost is None or not cost.idle:
+        return ""
+    named = _named([f"{each.gateway} -> {each.site}" for each in cost.idle])
+    return f"; COST keeps {cost.live} of {cost.paths} paths; idle until they are requested: {named}"
 
 
 def _lacking(newest: ResultRecord | None) -> str:

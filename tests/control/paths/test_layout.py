@@ -250,12 +250,15 @@ def test_a_group_has_as_many_gateways_as_copies_in_different_racks_if_it_has_the
 
 
 def test_a_gateway_that_stays_keeps_its_copy() -> None:
-    first = by_group(layout(US, paths=3, copies=2))[""]
-    second = layout(US, paths=3, copies=2, away={first[0].id}, before=layout(US, paths=3, copies=2))
-    assert by_group(second)[""][1] == first[1]
-    assert by_group(second)[""][0] not in first
-    one = layout(US, paths=3, copies=1, before=second)
-    assert by_group(one)[""][0] in by_group(second)[""]
+    members = [*EU, *US]
+    before = layout(members, paths=3, copies=2)
+    first = by_group(before)["us"]
+    second = layout(members, paths=3, copies=2, away={first[0].id}, before=before)
+    assert by_group(second)["us"][1] == first[1]
+    assert by_group(second)["us"][0] not in first
+    assert by_group(second)["eu"] == by_group(before)["eu"]
+    one = layout(members, paths=3, copies=1, before=second)
+    assert by_group(one)["us"][0] in by_group(second)["us"]
 
 
 def test_the_trees_of_all_copies_have_their_numbers() -> None:

@@ -8,8 +8,10 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
+from elfmesh.control.paths.idle_paths import IdlePaths
 from elfmesh.control.paths.part_requests import (
     FREE_S,
     LAG_S_FIRST,
@@ -20,6 +22,7 @@ from elfmesh.control.paths.part_requests import (
     RequestingTerm,
     UsualLag,
 )
+from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
 from elfmesh.machine import Contact, Send
 from elfmesh.srt.coverage import bitmap_of
@@ -41,9 +44,12 @@ class Term:
         self.context = new_context(1)
         self.context.now = DUE
         self.book = RosterBook((RosterEntry(0, EU, "m0"), RosterEntry(1, US, "m1")), 1)
-        self.plan = SimpleNamespace(deadline_s=DEADLINE_S)
+        self.plan = SimpleNamespace(deadline_s=DEADLINE_S, cost=None)
         layout = PathLayout("region", (Gateway("eu", EU), Gateway("us", US)), (self.context.me, *SITES))
         self.layouts = SimpleNamespace(layout=layout)
+        about = cast(JobPlan, self.plan), RoundTrips(), lambda: self.layouts.layout
+        self.layouts.idle_paths = IdlePaths(self.context, *about)
+        self.revived = list[tuple[Contact, float]]()
         self.closer = SimpleNamespace(next=NEXT, paused=False, founding=False)
         self.missing, self.collected = 0b10, list[int]()
         self.collection = SimpleNamespace(
@@ -53,7 +59,10 @@ class Term:
             trees=[None],
         )
         self.terms = replace(TERMS, epoch=7)
-        self.trees = SimpleNamespace(copy_of=lambda tree: 0)
+        self.trees = SimpleNamespace(copy_of=lambda tree: 0, revive=self._revive)
+
+    def _revive(self, gateway: Contact) -> None:
+        self.revived.append((gateway, round(self.context.now - DUE, 1)))
 
     def leads(self) -> bool:
         return True
@@ -120,6 +129,41 @@ def test_the_next_interval_is_requested_again() -> None:
     rig.arrive()
     sent = [each.message for each in rig.context.out if isinstance(each, Send)]
     assert [each.start for each in sent if isinstance(each, PartRequest)] == [NEXT + 1]
+
+
+def test_an_idle_path_of_a_late_group_is_revived_first_and_then_sites_are_asked() -> None:
+    """Point 25: within the usual lag of the group and four deviations."""
+    rig = Rig()
+    second = replace(new_context(6).me, region="us")
+    layout = rig.term.layouts.layout
+    gateways = (*layout.gateways, Gateway("us", second))
+    rig.term.layouts.layout = replace(layout, gateways=gateways)
+    path = second.id, rig.context.me.id
+    rig.term.layouts.idle_paths._idle = {path}
+    rig.term.missing = 0
+    for _ in range(50):
+        rig.arrive(US, 1000, DUE + LAGS_S)
+    rig.context.now, rig.term.missing = DUE, 0b10
+    rig.arrive()
+    asked = rig.asked(DUE + 10)
+    assert rig.term.revived == [(second, LAGS_S)]
+    assert [each for each, _ in asked] == list(SITES)
+    assert path not in rig.term.layouts.idle_paths.idle
+    assert rig.context.stats["control.revived_paths"] == 1
+
+
+def test_only_the_first_copy_of_a_group_counts_for_its_usual_lag() -> None:
+    rig = Rig()
+    second = replace(new_context(6).me, region="us")
+    layout = rig.term.layouts.layout
+    rig.term.layouts.layout = replace(layout, gateways=(*layout.gateways, Gateway("us", second)))
+    rig.term.missing = 0
+    for _ in range(50):
+        rig.arrive(US, 1000, DUE + LAGS_S)
+        rig.arrive(second, 1000, DUE + 5)
+    rig.context.now, rig.term.missing = DUE, 0b10
+    rig.arrive()
+    assert [at for _, at in rig.asked(DUE + 0.5)] == [LAGS_S]
 
 
 def test_without_other_sites_or_while_the_job_is_paused_nothing_is_requested() -> None:
