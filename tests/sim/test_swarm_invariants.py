@@ -230,6 +230,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I12 liveness": lambda out: out.closed_in_s.update({KEY: 40.0}),
     "I13 limits": lambda out: out.limits.append("too many files"),
     "I17 racks": lambda out: out.crowded.append("three voters in one rack"),
+    "I18 idle paths": lambda out: out.starving.append("one tree of r1 is used"),
     "D-23 residency": lambda out: out.history.residence.elsewhere.append("Part went to r2"),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
     "topics": posts_out_of_order,

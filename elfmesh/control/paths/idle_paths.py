@@ -12,7 +12,8 @@ were requested lately become live, those with the most requested bytes first.
 
 Invariants: the master, which closes what votes do not, keeps a live path from each group. Each stage keeps
 `min(2, n)` replicas, or all if it has fewer. Idle paths are no part of the layout, of a grant or of a vote:
-a site without parts takes the record on which another one votes, and a new master begins with all paths.
+a site without parts takes the record on which another one votes. A new master, and a layout that has changed,
+begin with all paths.
 
 Paper: Hwang et al. V-B (pruning), V-C (revival). Deviations: ranks are those at the master; a gateway whose
 paths are all idle stays, because its inputs cross no region.
@@ -128,6 +129,8 @@ class IdlePaths:
     ) -> None:
         self._context, self._plan, self._trips, self._layout = context, plan, trips, layout
         self._idle: set[Path] = set()
+        self._pruned = frozenset[Path]()
+        """All paths of the layout that was pruned."""
         self._until: dict[Path, float] = {}
         self._requested: dict[Path, int] = {}
         self._uses: dict[bytes, _Use] = {}
@@ -136,7 +139,9 @@ class IdlePaths:
 
     @property
     def idle(self) -> frozenset[Path]:
-        """The paths that carry nothing now."""
+        """The paths that carry nothing now; none if the layout has changed since they were pruned."""
+        if not self._idle or self._pruned != self._paths(self._layout()):
+            return frozenset()
         now = self._context.now
         return frozenset(each for each in self._idle if self._until.get(each, now) <= now)
 
@@ -172,7 +177,7 @@ class IdlePaths:
         """Prune the paths and revive those that were requested, as far as the bound permits."""
         layout, now = self._layout(), self._context.now
         uses, self._uses = self._uses, {}
-        known = _paths(layout, master)
+        known = self._paths(layout)
         self._until = {each: until for each, until in self._until.items() if until > now and each in known}
         requested = {each: size for each, size in self._requested.items() if each in self._until}
         self._requested = dict.fromkeys(requested, 0)
@@ -181,7 +186,6 @@ class IdlePaths:
             return
         latencies = self._latencies(layout, master, members)
         if latencies is None:
-            self._idle &= known
             return
         self._rates = _rates(layout, uses)
         costs = path_costs(layout, master, latencies, self._rates)
@@ -194,14 +198,14 @@ class IdlePaths:
                 idle.discard(path)
                 spent += costs[path]
         self._context.stats["control.pruned_paths"] += len(idle - self._idle)
-        self._idle = idle
+        self._idle, self._pruned = idle, known
 
     def cost(self, master: Contact, members: Iterable[Contact]) -> PathCost | None:
         """Return what the live paths cost; None: the job has no layout."""
         layout, idle = self._layout(), self.idle
         if layout is None or not layout.gateways:
             return None
-        known = _paths(layout, master)
+        known = self._paths(layout)
         live = len(known - idle)
         latencies = self._latencies(layout, master, members)
         if latencies is None:
@@ -212,6 +216,12 @@ class IdlePaths:
             return PathCost(live, len(known), None, True)
         ratio = sum(cost for path, cost in costs.items() if path not in idle) / one
         return PathCost(live, len(known), ratio, self._plan.cost is None or ratio <= self._plan.cost)
+
+    def _paths(self, layout: PathLayout | None) -> frozenset[Path]:
+        if layout is None:
+            return frozenset()
+        sites = layout.sites or (self._context.me,)
+        return frozenset((each.contact.id, site.id) for each in layout.gateways for site in sites)
 
     def _latencies(self, layout: PathLayout, master: Contact, members: Iterable[Contact]) -> Latencies | None:
         gateways = (each.contact for each in layout.gateways)
@@ -230,12 +240,6 @@ class IdlePaths:
                     shares = uses[each.id].shares if site.id == master.id and each.id in uses else []
                     found[each.id, site.id] = sum(shares) / len(shares) if shares else 1 / rank
         return found
-
-
-def _paths(layout: PathLayout | None, master: Contact) -> set[Path]:
-    if layout is None:
-        return set()
-    return {(each.contact.id, site.id) for each in layout.gateways for site in layout.sites or (master,)}
 
 
 def _rates(layout: PathLayout, uses: Mapping[bytes, _Use]) -> dict[str, float]:

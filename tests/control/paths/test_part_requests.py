@@ -140,6 +140,7 @@ def test_an_idle_path_of_a_late_group_is_revived_first_and_then_sites_are_asked(
     rig.term.layouts.layout = replace(layout, gateways=gateways)
     path = second.id, rig.context.me.id
     rig.term.layouts.idle_paths._idle = {path}
+    rig.term.layouts.idle_paths._pruned = rig.term.layouts.idle_paths._paths(rig.term.layouts.layout)
     rig.term.missing = 0
     for _ in range(50):
         rig.arrive(US, 1000, DUE + LAGS_S)

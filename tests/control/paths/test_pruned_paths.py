@@ -1,4 +1,4 @@
-"""A job with two trees for each region and a bound of its cost: paths are idle, and revive when they are needed.
+"""A job with two trees for each region and a bound of its cost: idle paths revive when they are needed.
 
 Whole agents on virtual time.
 """

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any
+from unittest import mock
 
+from elfmesh.control.paths import layouts
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
@@ -16,6 +18,7 @@ from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.judging import invariants
 from tests.sim.swarm.judging.absence import absences, cut_off
 from tests.sim.swarm.judging.aftermath import limits_broken, misjudged, truths
+from tests.sim.swarm.judging.idle import pruned, starving
 from tests.sim.swarm.judging.ordered_topic import orders, posted
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
@@ -25,6 +28,8 @@ from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.world import vloop
 
 SEED_CPU_S_MAX = 120.0
+PLAN_S = 12.0
+"""How often paths are pruned where a job has a bound of their cost, so that a seed prunes several times."""
 
 
 async def _watch(task: asyncio.Task[Outcome]) -> None:
@@ -64,7 +69,7 @@ async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:
     await nemesis.run(scenario.safety_s)
     settling = Settling(swarm)
     closed = await settling.run()
-    crowd = await crowded(swarm.hosts)
+    crowd, starved = await crowded(swarm.hosts), starving(swarm.hosts)
     final = {key: await swarm.results(key) for key in swarm.current.values()}
     replayed = await swarm.replay(settling.closed) if scenario.replay else []
     read = {} if swarm.ordered is None else await orders(swarm, swarm.ordered)
@@ -72,6 +77,7 @@ async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:
     bugs = misjudged(swarm.hosts, swarm.history)
     now = loop.time()
     absent, cuts = absences(swarm.hosts, now), cut_off(swarm.hosts, swarm.network.swarm_link)
+    pruned_paths = pruned(swarm.hosts)
     there = tuple(host.name for host in swarm.hosts if host.up and not host.left)
     wanted = posted(swarm) if read else frozenset()
     await swarm.end()
@@ -92,6 +98,8 @@ async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:
         replayed=replayed,
         limits=limits,
         crowded=crowd,
+        starving=starved,
+        pruned=pruned_paths,
         lost=swarm.lost,
         silent=settling.silent,
         orders=read,
@@ -115,7 +123,9 @@ def run(scenario: Scenario | int, on_log: Callable[[str], None] | None = None) -
     """Run one seed, or a scenario made of one."""
     scenario = draw(scenario) if isinstance(scenario, int) else scenario
     system = SimOS()
-    with installed(system, scenario.poll_s, scenario.read_bytes) as path:
+    soon = any(job.cost for job in scenario.jobs)
+    planning = mock.patch.object(layouts, "PLAN_S", PLAN_S) if soon else nullcontext()
+    with planning, installed(system, scenario.poll_s, scenario.read_bytes) as path:
         return vloop.run(_watched(_run(scenario, system, path, on_log)))
 
 

@@ -225,7 +225,7 @@ def _wide(scenario: Scenario) -> Scenario:
     *others, last = scenario.jobs
     if kind == wide.VOTES:
         hosts, racks = max(wide.SITES + 1, scenario.hosts), max(wide.SITES, scenario.racks)
-        return replace(scenario, jobs=wide.voting(scenario.jobs), hosts=hosts, racks=racks)
+        return replace(scenario, jobs=wide.voting(scenario.jobs, scenario.seed), hosts=hosts, racks=racks)
     if not kind:
         return scenario
     if kind == wide.ASSUMED:

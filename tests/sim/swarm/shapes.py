@@ -128,6 +128,19 @@ VOTING = small(
 """Sites in three racks close intervals by votes, while masters and members come and go."""
 
 
+PRUNING = small(
+    *(kinds.CRASH, kinds.POWER, kinds.ISOLATE_MASTER, kinds.PARTITION),
+    job={"paths": 3, "copies": 2, "cost": "2", "early_ms": None, "sealed": "", "delivery": "", "spans": ""},
+    hosts=6,
+    racks=3,
+    calm_s=20.0,
+    trouble_s=4.0,
+    safety_s=60.0,
+    weather=BUSY,
+)
+"""Two trees of each rack, most of whose paths are idle, while masters, gateways and links come and go."""
+
+
 ROT = small(kinds.ROT, trouble_s=4.0)
 """The results of one agent rot again and again, while it runs and while it does not."""
 

@@ -35,6 +35,8 @@ ELSEWHERE = {
     "new-gateway-gets-all": "tests/control/member/test_member.py",
     "inside-its-group": "tests/srt/test_search.py",
     "one-attempt-for-all-groups": "tests/control/master/test_trees.py",
+    "copies-are-kept-apart": "tests/control/closing/stores/test_replica_buffers.py",
+    "idle-paths-revive": "tests/control/paths/test_idle_paths.py",
     "part-requests": "tests/control/paths/test_sites.py",
     "late-groups-are-requested": "tests/control/paths/test_sites.py",
     "part-budget": "tests/control/paths/test_part_requests.py",

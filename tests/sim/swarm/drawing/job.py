@@ -23,6 +23,7 @@ class Job:
         assume: of ASSUME; "": nothing is assumed.
         summed: least sum of values that a group needs; None: any.
         paths: sites; then the members of each rack are a group. 0: one tree.
+        copies, cost: trees of each group, and the bound of the cost of the paths; "": there is none.
         delivery: of a topic whose posts are the lines; "": it is no topic.
         spans: "SESSION", "ROWS" or "WITHIN": rows by key that span intervals; "": they do not.
         rows, step: records of a window of ROWS, and from one to the next.
@@ -49,6 +50,8 @@ class Job:
     standby_ms: int | None = None
     standbys: str = "ALL"
     paths: int = 0
+    copies: int = 1
+    cost: str = ""
     delivery: str = ""
     spans: str = ""
     rows: int = 0
@@ -97,7 +100,7 @@ class Job:
         replicas += (
             f" STANDBY {self.standbys} LAG '{self.standby_ms} ms'" if self.standby_ms is not None else ""
         )
-        early += f" PATHS {self.paths} ACROSS rack" if self.paths else ""
+        early += f" {self._paths}" if self.paths else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
             f" DEADLINE '{self.deadline_s:g} s'{horizon}"
@@ -121,6 +124,11 @@ class Job:
         aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
         return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k{having} ORDER BY k"
 
+    @property
+    def _paths(self) -> str:
+        copies = f", {self.copies}" if self.copies > 1 else ""
+        return f"PATHS {self.paths}{copies} ACROSS rack{f' COST {self.cost}' if self.cost else ''}"
+
     def describe(self) -> str:
         """Return what was drawn, for the log of a run."""
         return (
@@ -131,7 +139,7 @@ class Job:
             + (f", sealed by {self.sealed}" + ", stated" * self.stated if self.sealed else "")
             + (f", assumes {self.assume}" if self.assume else "")
             + (f", a topic that is {self.delivery}" if self.delivery else "")
-            + (f", {self.paths} sites" if self.paths else "")
+            + (f", {self._paths}" if self.paths else "")
             + (
                 f", {self.spans} {self.rows or ''} {self.step or ''} {self.within_s or ''}"
                 if self.spans

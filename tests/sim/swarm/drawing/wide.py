@@ -22,6 +22,10 @@ PLANNED_FROM = 1_000
 BUDGETS = ("ALL", "1", "3", "'50 %'", "'100 KB/s'", "KEEPS 0.7", "KEEPS 0.95")
 """The seeds from which jobs with standbys have one of these budgets; those below have none."""
 
+PRUNED_FROM = 1_500
+COSTS = ("", "1", "2.5", "4", "6")
+"""The seeds from which jobs that votes close have several trees for each group, and bounds of their cost."""
+
 SITES = 3
 VOTES = "VOTES"
 STATED, ASSUMED = "STATED", "ASSUMED"
@@ -59,11 +63,15 @@ def planned(seed: int, jobs: Sequence[Job]) -> tuple[tuple[Job, ...], bool]:
     return tuple(replace(job, standbys=budget) for job in jobs), rng.random() >= 1 / 2
 
 
-def voting(jobs: Sequence[Job]) -> tuple[Job, ...]:
+def voting(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
     """Return the same jobs with sites, and without what a record depends on beside contributions."""
-    return tuple(
+    found = tuple(
         replace(job, paths=SITES, early_ms=None, standby_ms=None, sealed="", delivery="") for job in jobs
     )
+    if seed < PRUNED_FROM:
+        return found
+    rng = random.Random(f"pruned/{seed}")
+    return tuple(replace(job, copies=rng.choice((1, 2, 2, 3)), cost=rng.choice(COSTS)) for job in found)
 
 
 def spanning(job: Job, kind: str, rng: random.Random) -> Job:

@@ -20,6 +20,7 @@ from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.conservation import i1_conservation
 from tests.sim.swarm.judging.early import d19_early_rows_stay
 from tests.sim.swarm.judging.history import Incarnation
+from tests.sim.swarm.judging.idle import i18_pruned_paths_leave_what_is_needed
 from tests.sim.swarm.judging.keeping import (
     i1_rows_and_counts_agree,
     i11_safe_is_recovered,
@@ -366,6 +367,7 @@ ALL: dict[str, Invariant] = {
     "ordered topic": ordered_topic_has_one_order,
     "I16 older": i16_nothing_older_runs,
     "I17 racks": i17_voters_are_spread,
+    "I18 idle paths": i18_pruned_paths_leave_what_is_needed,
     "no bugs": no_bugs,
 }
 

@@ -44,6 +44,8 @@ class Outcome:
         replayed: what a replay of all messages changed.
         limits: what grew over its limit.
         crowded: jobs whose voters could be in more racks.
+        starving: jobs whose live paths are fewer than a bound may leave.
+        pruned: how many paths were pruned.
         lost: jobs whose register has lost its majority for good, and how.
         silent: what was asked after the faults and not answered, of jobs that are not lost.
         orders: what is read of the ORDERED topic at each agent, in its order.
@@ -68,6 +70,8 @@ class Outcome:
     replayed: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
     crowded: list[str] = field(default_factory=list)
+    starving: list[str] = field(default_factory=list)
+    pruned: int = 0
     lost: dict[str, str] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     orders: dict[str, list[PostName]] = field(default_factory=dict)
