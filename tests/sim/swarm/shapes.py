@@ -130,7 +130,19 @@ VOTING = small(
 
 PRUNING = small(
     *(kinds.CRASH, kinds.POWER, kinds.ISOLATE_MASTER, kinds.PARTITION),
-    job={"paths": 3, "copies": 2, "cost": "2", "early_ms": None, "sealed": "", "delivery": "", "spans": ""},
+    job={
+        "paths": 3,
+        "copies": 2,
+        "cost": "2",
+        "early_ms": None,
+        "sealed": "",
+        "delivery": "",
+        "spans": "",
+        "stated": False,
+        "name": "sums",
+        "assume": "",
+        "summed": None,
+    },
     hosts=6,
     racks=3,
     calm_s=20.0,

@@ -9,7 +9,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.member.accounts.ledger_state import SAME
 from elfmesh.interval_map import END
 from tests.sim.swarm.ablations.names import Patch, always
-from tests.sim.swarm.shapes import LEAVING, VOTES, Shape
+from tests.sim.swarm.shapes import LEAVING, PRUNING, VOTES, Shape
 
 
 def _kept_behind(numbers: list[Any], new: Any) -> list[Any]:
@@ -80,6 +80,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("late-groups-are-requested", lambda self, group, at, lacking: None)),
         VOTES,
     ),
+    "copies-are-kept-apart": (
+        "the trees of a group are collected apart",
+        "D-7",
+        always(("copies-are-kept-apart", lambda self, copy: self.copies[0])),
+        PRUNING,
+    ),
+    "idle-paths-revive": (
+        "an idle path that is requested carries parts again",
+        "D-8",
+        always(("idle-paths-revive", lambda self, gateway, site: None)),
+        PRUNING,
+    ),
     "part-budget": (
         "part requests stay within their budget",
         "D-15",
@@ -89,7 +101,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "part-requests": (
         "a new master gets the open parts from the sites of the one before",
         "D-8",
-        always(("part-requests", lambda self, request, partition, segment, payload: None)),
+        always(("part-requests", lambda self, request, part, payload: None)),
         VOTES,
     ),
     "inherits-known-numbers": (
