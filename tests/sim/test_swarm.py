@@ -17,6 +17,9 @@ from tests.agent.runtime.test_core import (
     test_data_of_a_host_is_sent_to_no_agent_that_its_rule_excludes as stays_inside,
 )
 from tests.control import test_standby_flows as standby_flows
+from tests.control.closing.stores.test_replica_buffers import (
+    test_copies_that_overlap_partly_are_no_conflict as no_conflict,
+)
 from tests.control.closing.test_commit import (
     test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval as roster_waits,
 )
@@ -46,6 +49,9 @@ from tests.control.member import test_pane_store as pane_store
 from tests.control.member.test_hand_over import ends_when_acknowledged
 from tests.control.member.test_member import (
     test_a_new_gateway_gets_everything_that_is_open_again as gets_all,
+)
+from tests.control.paths.test_idle_paths import (
+    test_a_requested_path_is_live_for_a_while_and_then_as_long_as_the_bound_permits as is_live_again,
 )
 from tests.control.paths.test_inheritance import (
     test_a_part_with_numbers_of_another_roster_does_not_count as other_numbers,
@@ -208,6 +214,8 @@ NOTICED_BY = {
     "relays-its-own-rule": below_the_root,
     "inside-its-group": enters_there,
     "one-attempt-for-all-groups": follow_each_other,
+    "copies-are-kept-apart": no_conflict,
+    "idle-paths-revive": is_live_again,
     "part-requests": closes_at_once,
     "late-groups-are-requested": requested_in_time,
     "part-budget": within_budget,
