@@ -99,3 +99,14 @@ def test_a_job_without_paths_has_no_layout() -> None:
 def test_what_cannot_be_planned_is_refused(agents: list[dict[str, Any]], problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         expected(agents)
+
+
+def test_the_gateways_of_each_group_and_the_bound_of_the_cost_are_shown() -> None:
+    found = expected(AGENTS, " PATHS 3, 2 ACROSS region COST 6")
+    assert found.layout is not None
+    assert [len(each.gateways) for each in found.layout.groups] == [2, 2, 2]
+    assert found.copies == 2
+    assert (found.messages, found.messages_of_one) == (12, 2)
+    assert "COST 6: the master prunes the paths when latencies are measured" in found.notes
+    few = expected(AGENTS[:5], " PATHS 3, 2 ACROSS region")
+    assert any("1 of 2 gateways of ap" in each for each in few.notes)

@@ -59,6 +59,20 @@ def test_a_layout_is_printed_with_its_groups_and_notes() -> None:
     assert list(layout_lines(read_reply(JobLayout, ONE_TREE))) == ["shop/top", "note: it has one tree"]
 
 
+def test_the_cost_of_the_paths_and_their_bound_are_printed() -> None:
+    cost = {"paths": 6, "live": 5, "idle": [], "bound": 2.5, "ratio": 2.04, "is_kept": True}
+    cost["idle"] = [{"group": "eu", "copy": 1, "gateway": "web4", "site": "web3"}]
+    found = LAYOUT | {"paths": 2, "copies": 2, "cost": cost}
+    groups = found["layout"]["groups"]
+    two = groups[1] | {"gateways": [*groups[1]["gateways"], site("web4", "eu/r2")]}
+    lines = list(layout_lines(read_reply(JobLayout, found | {"layout": found["layout"] | {"groups": [two]}})))
+    assert lines[0] == "shop/top  PATHS 2, 2 ACROSS region COST 2.5  5 agents: eu 5"
+    assert "group eu  gateways web3, web4" in lines
+    assert "cost 2.0 x PATHS 1, with 5 of 6 paths" in lines
+    unmeasured = found | {"cost": cost | {"ratio": None, "bound": None}}
+    assert not [line for line in layout_lines(read_reply(JobLayout, unmeasured)) if "x PATHS 1" in line]
+
+
 STANDBYS: dict[str, Any] = {
     "budget": "KEEPS 0.95",
     "across": "rack",

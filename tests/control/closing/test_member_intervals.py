@@ -186,7 +186,7 @@ def test_a_waiting_interval_has_the_master_look_again() -> None:
 def test_too_much_that_is_held_ends_the_wait_and_people_learn_why() -> None:
     rig = Rig()
     rig.contribute(0b01, b"x")
-    rig.collection.trees[0].nbytes = HELD_BYTES_MAX + 1
+    rig.collection.trees[0].copies[0].nbytes = HELD_BYTES_MAX + 1
     rig.context.now = OVER
     decision = rig.decide()
     assert decision is not None

@@ -146,7 +146,7 @@ def test_the_copies_of_a_dead_member_are_asked_for_and_waited_for() -> None:
 @pytest.mark.parametrize(("more", "state"), [(0, None), (1, "FINAL_PARTIAL")])
 def test_no_member_is_waited_for_where_more_is_held_than_may_be(more: int, state: State | None) -> None:
     rig = Rig()
-    rig.collection.trees[0].nbytes = HELD_BYTES_MAX + more
+    rig.collection.trees[0].copies[0].nbytes = HELD_BYTES_MAX + more
     assert rig.look(OVER) == state
     assert rig.problem == (OVERFULL if more else "")
 

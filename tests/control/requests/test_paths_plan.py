@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.control.protocol.messages_standby import Shipping
-from elfmesh.control.requests.paths_plan import NO_STANDBY, job_layout, planned_standbys, standby_notes
+from elfmesh.control.protocol.replies_plan import PlannedCost, PlannedPath
+from elfmesh.control.requests.paths_plan import (
+    NO_STANDBY,
+    cost_notes,
+    job_layout,
+    planned_standbys,
+    standby_notes,
+)
 from tests.control.contexts import new_context
 from tests.control.member.support import TEXT
 from tests.control.requests.led import JOB, Led, shown
@@ -59,3 +67,16 @@ def test_why_names_members_of_the_plan_without_a_standby_and_the_reason() -> Non
     rows = {each.agent: each.problem for each in planned_standbys(rig.master).members}
     assert (rows[first.name], rows[second.name]) == ("no agent has room", "")
     assert rig.agent.control.kept_if_lost() == {"shop/top": min(planned_standbys(rig.master).kept.values())}
+
+
+def test_notes_name_the_idle_paths_and_state_whether_the_bound_is_kept() -> None:
+    idle = [PlannedPath("us", 1, "web8", "web3"), PlannedPath("", 0, "web1", "web9")]
+    kept = PlannedCost(18, 16, idle, 6.0, 5.7, is_kept=True)
+    assert cost_notes(kept) == ["COST 6 keeps 16 of 18 paths; idle: us.1 -> web3, all.0 -> web9"]
+    assert cost_notes(replace(kept, bound=None)) == []
+    above = cost_notes(replace(kept, bound=2.5, ratio=4.0, is_kept=False))[1]
+    assert above == "COST 2.5: the live paths cost 4 x PATHS 1; two sites and two trees of each group stay"
+    (early,) = cost_notes(replace(kept, idle=[], bound=2.5, ratio=8.0, is_kept=False))
+    assert early.endswith("the live paths cost 8 x PATHS 1; the next pruning is within five minutes")
+    (unmeasured,) = cost_notes(replace(kept, ratio=None))
+    assert unmeasured == "COST 6: all 18 paths are live, because no latency is measured"
