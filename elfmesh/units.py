@@ -80,13 +80,18 @@ def format_size(count: int) -> str:
     return f"{count} B"
 
 
-def format_rate(bytes_s: float) -> str:
-    """Bytes per second for people, with two or three digits: "850 B/s", "1.5 KB/s", "27 MB/s"."""
+def shown_size(count: float) -> str:
+    """Bytes for people, with two or three digits: "850 B", "1.5 KB", "27 MB"."""
     for name, scale in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if bytes_s >= scale:
-            value = bytes_s / scale
-            return f"{value:.1f} {name}/s" if value < 10 else f"{value:.0f} {name}/s"
-    return f"{bytes_s:.0f} B/s"
+        if count >= scale:
+            value = count / scale
+            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"
+    return f"{count:.0f} B"
+
+
+def format_rate(bytes_s: float) -> str:
+    """Bytes per second for people: "850 B/s", "1.5 KB/s", "27 MB/s"."""
+    return f"{shown_size(bytes_s)}/s"
 
 
 def parse_time(text: str, now: datetime.datetime, where: str) -> datetime.datetime:

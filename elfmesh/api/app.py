@@ -12,6 +12,7 @@ is the caller.
   GET    /v1/jobs/NS/NAME/VERB           see `control.requests.verbs`; results accept &follow=1
   POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
   GET    /v1/programs/NS/NAME            and POST .../insert, .../post, GET .../position, see web/programs.py
+  POST   /v1/cost       {"text"}         what each agent would read, see web/cost.py
   GET    /v1/coordination                and POST {"text"}: labels, see web/coordination.py
   GET    /v1/what-if                     the worth of results after a loss, see web/what_if.py
   GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
@@ -33,6 +34,7 @@ from elfmesh.api.authority.web import AUDIT, RULES, Recorder, authorised, disbel
 from elfmesh.api.host_rules import rule_for
 from elfmesh.api.identity.identify import Identifier, identifying
 from elfmesh.api.web import coordination
+from elfmesh.api.web.cost import cost
 from elfmesh.api.web.middlewares import Handler, as_it_is_called, errors_answered, same_origin
 from elfmesh.api.web.page import routes as page
 from elfmesh.api.web.parameters import parameters
@@ -176,6 +178,11 @@ async def _text_labels(request: web.Request) -> web.StreamResponse:
     return await coordination.of_text(await json_body(request), request.app[CHECKS])
 
 
+async def _cost(request: web.Request) -> web.StreamResponse:
+    await request.app[LOADED]()
+    return await cost(_asker(request), await json_body(request), request.app[CHECKS])
+
+
 async def _what_if(request: web.Request) -> web.StreamResponse:
     await request.app[LOADED]()
     query = request.query
@@ -278,6 +285,7 @@ def _passes_on(verb: Verb) -> Handler:
 
 OWN: dict[str, Handler] = {
     "apply": _apply,
+    "cost": _cost,
     "trees": _trees,
     "leave": _leave,
     "results": _results,

@@ -17,6 +17,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import ElfError
 from elfmesh.ingest import traces
+from elfmesh.ingest.budget.read_rates import ReadRate
 from elfmesh.ingest.multi_stream_reader import check_apart
 from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
@@ -110,7 +111,9 @@ class Stream:
         cpu_s: Callable[[], float] = lambda: 0.0,
         agreed_us: Callable[[int], int] = lambda now_us: now_us,
         guard: CrashGuard | NoGuard = NO_GUARD,
+        rate: ReadRate | None = None,
     ) -> None:
+        self._rate = rate or ReadRate()
         self.agreed_us = agreed_us
         self._guard = guard
         self._cpu_s = cpu_s
@@ -190,7 +193,9 @@ class Stream:
         self.costs, self.intervals = costs, sum(sealed.values())
         self.poll_cost_s = polled.cpu_s + sum(costs.values())
         self.bytes_read += polled.bytes_read
-        self.lines_read += sum(delivery.parsed.lines for delivery in polled.deliveries)
+        lines = sum(delivery.parsed.lines for delivery in polled.deliveries)
+        self.lines_read += lines
+        self._rate.add(polled.bytes_read, lines, self.poll_cost_s)
         for name, cpu_s in costs.items():
             job = self.jobs[name]
             job.cost.charge(cpu_s, polled.cpu_s / len(costs), sealed.get(name, 0))

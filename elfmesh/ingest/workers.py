@@ -24,6 +24,7 @@ from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.protocol import events as ctl
 from elfmesh.errors import RuntimeFailure, StorageError
 from elfmesh.ingest.authority.gate import AuthorityGate
+from elfmesh.ingest.budget.read_rates import ReadRate
 from elfmesh.ingest.frame_writer import FrameWriter
 from elfmesh.ingest.functions.of_job import has_functions
 from elfmesh.ingest.host import Executor
@@ -71,6 +72,9 @@ class WorkerHost:
         cpu_s: CPU time of the calling thread; if constant, no job is classified as slow.
         scheduler, gate, guard: see `AgentParts`.
         member: id of this agent, which names it as a producer of punctuations.
+
+    Attributes:
+        rates: how fast each path has been read, by all its readers.
     """
 
     def __init__(
@@ -106,13 +110,20 @@ class WorkerHost:
         self._task_queue = TaskQueue(fatal)
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
+        self.rates: dict[str, ReadRate] = {}
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
         def ingest(
             name: str, config: StreamConfig, reader: Reader, apart: bool = False, **how: Any
         ) -> Ingest:
             return Ingest(
-                stream(name, config, reader, agreed_us=agreed_us),
+                stream(
+                    name,
+                    config,
+                    reader,
+                    agreed_us=agreed_us,
+                    rate=self.rates.setdefault(config.path, ReadRate()),
+                ),
                 executor,
                 self._scheduler.open(POLL_BYTES, apart=apart),
                 wall_us=wall_us,

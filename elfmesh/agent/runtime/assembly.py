@@ -29,6 +29,7 @@ from elfmesh.control.member.post_senders import KIND as POSTS
 from elfmesh.control.protocol.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.control.requests.dead_agents import FORGET_AFTER_S
 from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
+from elfmesh.ingest.budget.read_rates import LogCosts
 from elfmesh.ingest.host import SLOW, Executor
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import own_rss_bytes
@@ -153,6 +154,8 @@ class LocalAgent:
         def own() -> random.Random:
             return random.Random(rng.getrandbits(64))
 
+        cores = parts.scheduler.reader_cores if parts.scheduler else 1.0
+        self._log_costs = LogCosts(parts.streams, cores)
         self._monotonic_s = asyncio.get_running_loop().time
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
@@ -238,7 +241,8 @@ class LocalAgent:
     def facts(self, topic: str) -> dict[str, Any]:
         """Return what this agent knows about itself.
 
-        `topic` is "agent", "trees", "limits", "functions", "clock", "round trips" or "problem".
+        `topic` is "agent", "trees", "limits", "functions", "clock", "round trips", "logs", "reading" or
+        "problem".
         """
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
@@ -263,6 +267,10 @@ class LocalAgent:
             return {"problem": self.gate.functions.problem}
         if topic == "limits":
             return {"self_check": self._parts.self_check}
+        if topic == "logs":
+            return self._log_costs.sizes()
+        if topic == "reading":
+            return self._log_costs.reading(self.host.rates)
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
         reported = self._about()

@@ -28,6 +28,7 @@ from elfmesh.storage.framelog import FrameLog
 if TYPE_CHECKING:
     from elfmesh.cbt import Content
     from elfmesh.control.jobs.row_pages import RowLimits
+    from elfmesh.ingest.budget.read_rates import ReadRate
     from elfmesh.ingest.compute import PartialCompute
     from elfmesh.ingest.read_loop import Ingest
     from elfmesh.ingest.sources.position import FilePosition
@@ -191,6 +192,10 @@ class LateWorkers:
     def problem(self) -> str:
         """Why reading waits for the disk; "" if it does not wait."""
         return "" if self._host is None else self._host.problem
+
+    @property
+    def rates(self) -> Mapping[str, ReadRate]:
+        return {} if self._host is None else self._host.rates
 
     def describe(self) -> dict[str, object]:
         if self._host is not None:

@@ -44,6 +44,7 @@ def gate_of(
         config.coordination.require,
         *limited,
         keep_in=config.placement.rule,
+        query_bytes=config.limits.query_bytes_max,
     )
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
     if host.problem or host.risk:

@@ -92,6 +92,10 @@ class AsyncClient:
         found: list[dict[str, Any]] = (await self.ask("list" if kind == "jobs" else kind))[kind]
         return found
 
+    async def cost(self, text: str) -> dict[str, Any]:
+        """Return what each agent would read for a query or a job; see `Client.cost`."""
+        return await self._ask("POST", "/v1/cost", {"text": text})
+
     describe = _of_job("describe", "Return the details of a job.")
     delete = _of_job("delete", "Delete a job and its results.")
     pause = _of_job("pause", "Pause a job; agents stop reading for it.")

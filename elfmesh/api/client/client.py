@@ -214,6 +214,22 @@ class Client:
         found: list[dict[str, Any]] = self.ask("list" if kind == "jobs" else kind)[kind]
         return found
 
+    def cost(self, text: str) -> dict[str, Any]:
+        """Return what each agent would read for a query over streams, or for a job, before it runs.
+
+        Args:
+            text: ELF-QL text of the query or the job.
+
+        Returns:
+            An object with "agents": for each one "agent", "streams", "bytes", "lines", "seconds" and
+            "refusal"; and with the sums "bytes" and "lines" and the longest "seconds" of the agents that do
+            not refuse the query. A value is None if an agent does not know it.
+
+        Raises:
+            QueryError: the text is wrong.
+        """
+        return self._connection.ask("POST", "/v1/cost", {"text": text})
+
     def health(self) -> dict[str, Any]:
         """Return the health of the agent: "agent" and "status" (ok, degraded or waiting).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from types import TracebackType
@@ -17,8 +17,9 @@ from typing import Any, Protocol
 
 from elfmesh import ql
 from elfmesh.api.line_parts import whole
+from elfmesh.api.query_text import as_job
 from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict
-from elfmesh.errors import DataError, ElfError, QueryError
+from elfmesh.errors import DataError, ElfError
 from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS, format_duration
 
@@ -28,8 +29,20 @@ POLL_S = 1.0
 DEADLINE_US = MICROS
 """When agents are asked whether they live, after the first agent has read its logs."""
 
+WAIT_US = 10 * MICROS
+"""How long an answer waits for further agents beyond the time that they need as predicted, by default."""
+
 COMPLETE, WAITING = "complete", "waiting for agents"
 """States of the job."""
+
+
+def wait_of(cost: Mapping[str, Any]) -> int:
+    """Return how long an answer waits by default, in microseconds; `cost` is that of `Client.cost`.
+
+    The agents that have not measured their rates count as fast.
+    """
+    seconds = (row["seconds"] or 0.0 for row in cost["agents"] if not row["refusal"])
+    return WAIT_US + round(max(seconds, default=0.0) * 1000) * 1000
 
 
 class QueryClient(Protocol):
@@ -80,6 +93,8 @@ class StreamQuery:
         clause: its HISTORY and UNTIL.
         wait_us: how long the answer waits for further agents after the first one has read its logs.
         namespace: of the job.
+        cost: the answer of `Client.cost`. Agents that refuse the query there are missing, also if an earlier
+            release leads the job, which does not report them.
 
     Attributes:
         job: name of the job.
@@ -98,15 +113,16 @@ class StreamQuery:
         wait_us: int,
         namespace: str = "adhoc",
         source: str = "query",
+        cost: Mapping[str, Any] | None = None,
     ) -> None:
         self._client, self._source, self._wait_us = client, source, wait_us
         self.is_one = ql.parse(text, source=source).window is None
         name = f"q-{secrets.token_hex(4)}"
         deadline = min(DEADLINE_US, wait_us)
         waiting = f"DEADLINE '{format_duration(deadline)}' HORIZON '{format_duration(wait_us - deadline)}'"
-        self._plain, changed = text, ql.within(text, clause)
-        self._text = f"CREATE JOB `{namespace}`.`{name}` {waiting} AS {changed}"
-        self._check(text, changed, source)
+        self._plain = text
+        self._text = as_job(text, f"CREATE JOB `{namespace}`.`{name}` {waiting}", clause, source=source)
+        self._refused = {row["id"]: row for row in cost["agents"] if row["refusal"]} if cost else {}
         self.job = f"{namespace}/{name}"
         self.records: list[dict[str, Any]] = []
         self._members: list[dict[str, Any]] = []
@@ -122,23 +138,6 @@ class StreamQuery:
             self._client.delete(self.job)
         except ElfError:  # it was not begun, it was cancelled, or it ends with its lease
             return
-
-    def _check(self, text: str, changed: str, source: str) -> None:
-        """Raise the error of the job's text at the place in the user's text, which `changed` extends."""
-        try:
-            ql.parse(self._text, source=source)
-        except QueryError as error:
-            before, column = len(self._text) - len(changed), error.column
-            if error.line == 1 and column > before:
-                same = next(
-                    (at for at, pair in enumerate(zip(text, changed, strict=False)) if pair[0] != pair[1]),
-                    len(text),
-                )
-                is_behind = column - before > same
-                column -= len(self._text) - len(text) if is_behind else before
-            raise QueryError(
-                error.message, line=error.line, column=column, hint=error.hint, source=source
-            ) from None
 
     def submit(self) -> None:
         """Begin the job.
@@ -156,6 +155,11 @@ class StreamQuery:
             DataError: no agent can answer.
         """
         found = self._client.describe(self.job)
+        self._refused |= {row["id"]: row | {"refusal": row["reason"]} for row in found.get("refused", ())}
+        if found["state"] == WAITING and self._refused:
+            reasons = "; ".join(f"{row['agent']}: {row['refusal']}" for row in self._refused.values())
+            hint = "Ask an operator of these hosts for a higher limit."
+            raise DataError(f"every agent with the streams refuses the query: {reasons}", hint=hint)
         if found["state"] == WAITING:
             hint = "`elf get agents` lists the labels, `elf get streams` the streams."
             raise DataError("no agent has the streams with the labels of the query", hint=hint)
@@ -169,6 +173,8 @@ class StreamQuery:
         there = {row["id"] for row in self._members}
         dead = [row for row in self._client.get("agents") if row.get("status") == "dead"]
         self._dead = [row for row in dead if row["id"] not in there]
+        gone = there | {row["id"] for row in self._dead}
+        self._refused = {agent: row for agent, row in self._refused.items() if agent not in gone}
         if self.is_one:
             self.records = self.records or [self._without_record()]
             if not self.records[0]["counts"]["contributed"]:
@@ -189,18 +195,19 @@ class StreamQuery:
         return min((float(record["completeness"]) for record in self.records), default=1.0)
 
     def _completed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record that also counts the agents that were dead before the query.
+        """Return a record that also counts the agents that were dead before the query or refuse it.
 
         Whether a dead agent has the stream is not known, so it is missing until it is back or forgotten.
         """
-        agents, dead = record["agents"], [str(row["name"]) for row in self._dead]
-        if dead:
-            expected = agents["expected"] + len(dead)
+        agents, others = record["agents"], [str(row["name"]) for row in self._dead]
+        others += [str(row["agent"]) for row in self._refused.values()]
+        if others:
+            expected = agents["expected"] + len(others)
             shares = {
                 name: float(record[name]) * agents["expected"] / expected
                 for name in ("completeness", "fidelity")
             }
-            counted = agents | {"expected": expected, "missing": [*agents["missing"], *dead]}
+            counted = agents | {"expected": expected, "missing": [*agents["missing"], *others]}
             record = record | shares | {"state": "FINAL_PARTIAL", "agents": counted}
         if self.is_one:
             record = record | {"interval": record["interval"] | {"start": None, "end": None}}
@@ -229,6 +236,9 @@ class StreamQuery:
         if gone is not None:
             seen = f", last seen {gone['last_seen']}" if gone.get("last_seen") else ""
             return f"it is dead{seen}; `elf forget {name}` if it does not return"
+        refused = next((row for row in self._refused.values() if row["agent"] == name), None)
+        if refused is not None:
+            return str(refused["refusal"])
         if any(row["agent"] == name and row["dead"] for row in self._members):
             return "it is dead"
         return f"it has not read its logs within {format_duration(self._wait_us)}"

@@ -27,9 +27,6 @@ from elfmesh.units import EPOCH, parse_duration_us, parse_time
 if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
 
-STREAMS_WAIT_US = 10_000_000
-"""How long an answer over streams waits for further agents, by default."""
-
 
 @click.command("query")
 @click.argument("text", required=False)
@@ -44,7 +41,8 @@ STREAMS_WAIT_US = 10_000_000
     "--wait",
     metavar="DURATION",
     help="How long to wait for a result with sufficient fidelity, or for further agents after the first one"
-    " has read its logs. [default: 0 s for jobs, 10 s for streams]",
+    " has read its logs. [default: 0 s for jobs; for streams 10 s beyond the time that `elf explain"
+    " --cost` predicts]",
 )
 @click.option("--history", metavar="DURATION", help="Read the streams' records of this time until now.")
 @click.option("--until", metavar="DURATION", help="Read new records of the streams as well, for this time.")
@@ -125,7 +123,7 @@ def query_command(
             clause = times_clause(*times) if dated else range_clause(history_us, until_us)
             ask_streams(
                 client, text, clause, source=source,
-                wait_us=STREAMS_WAIT_US if wait_us is None else wait_us, namespace=namespace,
+                wait_us=wait_us, namespace=namespace,
                 complete=complete, output=output, output_file=output_file,
             )  # fmt: skip
         elif dated:

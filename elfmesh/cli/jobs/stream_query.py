@@ -46,7 +46,7 @@ def ask_streams(
     clause: str,
     *,
     source: str,
-    wait_us: int,
+    wait_us: int | None,
     namespace: str,
     complete: bool,
     output: str,
@@ -54,14 +54,18 @@ def ask_streams(
 ) -> None:
     """Run a query over streams and print its rows, or write them to a Parquet file.
 
+    `wait_us`: how long to wait for further agents; None: 10 s beyond the predicted time.
+
     Raises:
         QueryError: the text is invalid.
         RuntimeFailure: an answer is not complete, and `complete` is set.
     """
-    from elfmesh.api.client.stream_query import StreamQuery
+    from elfmesh.api.client.stream_query import StreamQuery, wait_of
 
-    query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source)
     _check_streams(client, text, source)
+    cost = client.cost(text)
+    wait_us = wait_of(cost) if wait_us is None else wait_us
+    query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source, cost=cost)
     with query:
         query.submit()
         _wait(query)

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from elfmesh.cli.common import with_caret
+from elfmesh.cli.common import api_option, with_caret
+from elfmesh.cli.local.cost import check_range, print_cost
 from elfmesh.cli.local.log_options import (
     given_lookups,
     given_streams,
@@ -47,6 +48,16 @@ Node = tuple[str, "list[Node]"]
     help=("Text of the running version. The output then shows what an update does to its state."),
 )
 @click.option(
+    "--cost",
+    is_flag=True,
+    help="Show what each agent would read: files, bytes, lines and the expected time. Asks an agent.",
+)
+@click.option("--history", metavar="DURATION", help="With --cost, as in `elf query`.")
+@click.option("--until", metavar="DURATION", help="With --cost, as in `elf query`.")
+@click.option("--from", "begin", metavar="T", help="With --cost, as in `elf query`.")
+@click.option("--to", "end", metavar="T", help="With --cost, as in `elf query`.")
+@api_option
+@click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True,
     help="Output format; json prints one object per statement.",
 )  # fmt: skip
@@ -58,6 +69,12 @@ def explain_command(
     streams: tuple[str, ...],
     lookups: tuple[str, ...],
     old: str | None,
+    cost: bool,
+    history: str | None,
+    until: str | None,
+    begin: str | None,
+    end: str | None,
+    api: str | None,
     output: str,
 ) -> None:
     """Show the plan of a query or job before it runs.
@@ -65,6 +82,9 @@ def explain_command(
     The plan contains the stages, columns and filters, the aggregates and their laws, how windows slide,
     what is deterministic and why, and the bytes per interval. With --sample the bytes are measured,
     otherwise they are estimated.
+
+    With --cost, the agents of the fleet state what they would read. They read whole logs, so a range of time
+    does not change it: elf explain --cost "SELECT count(*) AS n FROM access" --history '10 min'
     """
     if (text is None) == (path is None):
         raise UsageError("no query" if text is None else "two queries", hint="Give a query or -f FILE.")
@@ -72,6 +92,18 @@ def explain_command(
     if path is not None:
         text, source = read_text(path)
     assert text is not None
+    times = {"history": history, "until": until, "begin": begin, "end": end}
+    if cost:
+        if samples or streams or lookups or old is not None:
+            raise UsageError("--cost excludes --sample, --stream, --lookup and --update-of")
+        check_range(times)
+        try:
+            print_cost(api, text, output)
+        except QueryError as error:
+            raise with_caret(error, text) from None
+        return
+    if any(value is not None for value in times.values()):
+        raise UsageError("--history, --until, --from and --to need --cost")
     try:
         found = list(_explained(text, source, samples, log_format, streams, lookups))
     except QueryError as error:

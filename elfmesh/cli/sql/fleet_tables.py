@@ -9,7 +9,7 @@ from typing import Any
 
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import text_of
-from elfmesh.cli.jobs.query import STREAMS_WAIT_US, ask_jobs
+from elfmesh.cli.jobs.query import ask_jobs
 from elfmesh.cli.jobs.stream_query import ask_streams, range_clause
 from elfmesh.cli.local.log_options import option_of
 from elfmesh.control.jobs.manifest import split_name
@@ -48,7 +48,7 @@ class FleetTables:
             ask_jobs(self._client, text, output, output_file, source=source)
             return
         ask_streams(
-            self._client, text, range_clause(self._history_us, None), source=source, wait_us=STREAMS_WAIT_US,
+            self._client, text, range_clause(self._history_us, None), source=source, wait_us=None,
             namespace="adhoc", complete=False, output=output, output_file=output_file,
         )  # fmt: skip
 

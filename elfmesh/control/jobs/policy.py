@@ -74,6 +74,7 @@ class Policy:
         queries: maximum number of leased jobs (`elf query`) at a time.
         standby_bytes: maximum size of the open windows that the agent holds for others; 0: it holds none.
         keep_in: which agents may get data of this host.
+        query_bytes: bytes of logs above which a leased job is refused; None: no limit.
     """
 
     hidden: FieldRules = field(default_factory=FieldRules)
@@ -83,6 +84,7 @@ class Policy:
     queries: int = 4
     standby_bytes: int = 64_000_000
     keep_in: Rule = ANYWHERE
+    query_bytes: int | None = None
 
     def grant(self, namespace: str) -> Grant | None:
         if not self.namespaces:

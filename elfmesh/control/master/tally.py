@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS, UNUSABLE, ResultRecord
 from elfmesh.control.protocol.messages import Report
 from elfmesh.control.protocol.messages_residency import Excluded
+from elfmesh.control.protocol.replies import RefusingAgent
 from elfmesh.srt.residency import shown
 
 RECENT = 8
@@ -30,7 +31,7 @@ class Tally:
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
         self.worker_errors: dict[str, str] = {}
-        self._excluded: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._excluded: OrderedDict[bytes, tuple[Excluded, float]] = OrderedDict()
 
     def published(self, record: ResultRecord) -> None:
         for bucket, count in record.counts.items():
@@ -48,10 +49,8 @@ class Tally:
             self.worker_errors[message.name] = message.error
 
     def on_excluded(self, agent: bytes, message: Excluded, now: float) -> None:
-        """A host takes no part, because its rule excludes an agent that would get its data."""
-        rule = shown(message.keep_in)
-        text = f"{message.name} takes no part: its keep_in, {rule}, excludes {message.why}"
-        self._excluded[agent] = text, now
+        """A host takes no part, because of its rule or of a limit."""
+        self._excluded[agent] = message, now
         self._excluded.move_to_end(agent)
         while len(self._excluded) > EXCLUDED_MAX:
             self._excluded.popitem(last=False)
@@ -61,8 +60,17 @@ class Tally:
         self._excluded.pop(agent, None)
 
     def excluded(self, now: float) -> list[str]:
-        """Return a sentence for each host that takes no part because of its rule."""
-        return sorted(text for text, at in self._excluded.values() if now - at <= EXCLUDED_S)
+        """Return a sentence for each host that takes no part because of its rule or of a limit."""
+        messages = (message for message, at in self._excluded.values() if now - at <= EXCLUDED_S)
+        return sorted(f"{message.name} takes no part: {_reason(message)}" for message in messages)
+
+    def refused(self, now: float) -> list[RefusingAgent]:
+        """Return the hosts that take no part because of a limit."""
+        return [
+            RefusingAgent(message.name, agent.hex(), message.why)
+            for agent, (message, at) in self._excluded.items()
+            if now - at <= EXCLUDED_S and not message.keep_in
+        ]
 
     @property
     def broken(self) -> int:
@@ -75,3 +83,8 @@ class Tally:
         bad = sum(each.get(name, 0) for each in counts for name in UNUSABLE)
         read = sum(each.get(name, 0) for each in counts for name in ("contributed", "filtered", *UNUSABLE))
         return bad / read if read else 0.0
+
+
+def _reason(message: Excluded) -> str:
+    rule = shown(message.keep_in)
+    return f"its keep_in, {rule}, excludes {message.why}" if rule else message.why

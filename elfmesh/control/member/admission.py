@@ -18,11 +18,12 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, check_columns, read_plan
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.member.preflight import Preflight
+from elfmesh.control.member.read_cost import too_costly
 from elfmesh.control.member.required_label import label_refusal
 from elfmesh.control.paths.layout import gateways_of
 from elfmesh.control.protocol.events import LocalStreams, Persist, StreamInfo
 from elfmesh.machine import Contact
-from elfmesh.srt.residency import allows
+from elfmesh.srt.residency import ANYWHERE, Rule, allows
 
 JOBS_MAX = 1000
 """Jobs one agent works on: it must not hurt the web server."""
@@ -72,14 +73,24 @@ class JobAdmission:
         reads = plan.read_at(self.streams, self.labels)
         return bool(reads) and all(label in mine for label in manifest.narrowed)
 
-    def excluded(self, manifest: Manifest, master: Contact, terms: Terms | None) -> str:
-        """Return what the rule of this host excludes of the agents that would get its data, "" if nothing.
+    def excluded(self, manifest: Manifest, master: Contact, terms: Terms | None) -> tuple[Rule, str]:
+        """Return why this host takes no part, "" if it does: what its rule excludes, or a limit and no rule.
+
+        A limit counts before the host takes part, because logs grow afterwards.
+        """
+        rule = self._context.policy.keep_in
+        if rule and (why := self._kept_out(rule, manifest, master, terms)):
+            return rule, why
+        if terms is not None or not manifest.leased:
+            return ANYWHERE, ""
+        streams = read_plan(manifest.text).read_at(self.streams, self.labels)
+        return ANYWHERE, too_costly(self._context, streams)
+
+    def _kept_out(self, rule: Rule, manifest: Manifest, master: Contact, terms: Terms | None) -> str:
+        """Return which agent would get data of this host against its rule, "" if none would.
 
         Without a layout, the roots of partitions may be any agents.
         """
-        rule = self._context.policy.keep_in
-        if not rule:
-            return ""
         if not allows(rule, master):
             return "the master"
         layout = None if terms is None else terms.layout or None

@@ -114,12 +114,12 @@ class MemberHost:
         return Participant(self._context.me, self._context.name, self._context.policy.keep_in)
 
     def _excluded(self, notice: Announce | Terms) -> bool:
-        """Whether the rule of this host excludes an agent that would get its data; tell the master so."""
+        """Whether this host takes no part because of its rule or a limit; tell the master so."""
         terms = notice if isinstance(notice, Terms) else None
-        why = self.admission.excluded(notice.manifest, notice.master, terms)
+        rule, why = self.admission.excluded(notice.manifest, notice.master, terms)
         if why:
             about = notice.manifest.job_id, notice.manifest.incarnation, self._context.name
-            self._context.send(notice.master, Excluded(*about, self._context.policy.keep_in, why))
+            self._context.send(notice.master, Excluded(*about, rule, why))
         return bool(why)
 
     def job_of(self, tree: bytes) -> str:

@@ -25,12 +25,12 @@ WHY_CHARS_MAX = 256
 
 
 class Excluded(Message, frozen=True, tag="ctl.excluded"):
-    """Host to master: it takes no part in the job, because its rule excludes an agent that gets its data.
+    """Host to master: it takes no part in the job, because of its rule or of a limit.
 
     Attributes:
         name: of the host.
-        keep_in: its rule.
-        why: what the rule excludes, for display.
+        keep_in: its rule, which excludes an agent that gets its data; empty: a limit is the reason.
+        why: what the rule excludes, or the reason, for display.
     """
 
     since: ClassVar[int] = 3

@@ -108,6 +108,14 @@ class MemberRow(msgspec.Struct, frozen=True, rename={"start": "from"}):
     standby_bytes_per_second: int | UnsetType = UNSET
 
 
+class RefusingAgent(msgspec.Struct, frozen=True):
+    """An agent that takes no part in a query because of its own limit."""
+
+    agent: str
+    id: str
+    reason: str
+
+
 class RosterRow(msgspec.Struct, frozen=True):
     """The members of a job."""
 
@@ -122,7 +130,8 @@ class Description(JobRow, frozen=True, kw_only=True):
     interval, `spent` is how long the newest intervals took, and `tree` is the tree of the job at its master.
     `kept_if_lost` is, by failure domain, the fidelity of what the members had read if that domain is lost.
     `voter_domains` has the region and rack of each voter, in the order of `voters`. `tentative` has, by
-    ranges of fidelity, how much of the final rows tentative records had.
+    ranges of fidelity, how much of the final rows tentative records had. `refused` are the agents that refuse
+    a query.
     """
 
     text: str
@@ -145,6 +154,7 @@ class Description(JobRow, frozen=True, kw_only=True):
     spent: list[dict[str, int | float]]
     results: list[RecordHead]
     tree: dict[str, Any] | None
+    refused: list[RefusingAgent] | UnsetType = UNSET
     tentative: list[dict[str, Any]] | UnsetType = UNSET
     kept_if_lost: dict[str, float] | UnsetType = UNSET
 

@@ -137,6 +137,41 @@ class ForgottenAgent(msgspec.Struct, frozen=True):
     id: str
 
 
+class StreamCost(msgspec.Struct, frozen=True):
+    """What a job would read of a stream of an agent.
+
+    Attributes:
+        lines: estimated from the lines that the agent has read; None: it has read none.
+        seconds: the expected time; None: the agent has measured no rate.
+        bytes_per_second: the rate of one reader of the agent.
+        measured_on: "reads": all reads since the start of the agent; "sample": the first bytes of a log.
+    """
+
+    stream: str
+    files: int
+    bytes: int
+    lines: int | None
+    seconds: float | None
+    bytes_per_second: int | None
+    measured_on: str
+
+
+class AgentCost(msgspec.Struct, frozen=True):
+    """What a job would read at one agent: the sums over its streams.
+
+    `bytes_max` is the limit of queries, and `refusal` states why the agent refuses the job.
+    """
+
+    agent: str
+    id: str
+    streams: list[StreamCost]
+    bytes: int
+    lines: int | None
+    seconds: float | None
+    bytes_max: int | None = None
+    refusal: str = ""
+
+
 class VotesLoss(msgspec.Struct, frozen=True):
     """A loss of votes of an agent, and the jobs that still count on one of them."""
 

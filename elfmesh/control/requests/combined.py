@@ -51,7 +51,9 @@ def answers_of_all(verb: str, payload: bytes, stats: Counter[str]) -> list[tuple
 
 def combine(verb: str, summary: dict[str, Any], payload: bytes, stats: Counter[str]) -> dict[str, Any]:
     rows = answers_of_all(verb, payload, stats)
-    if verb == "agents":
+    if verb == "cost":
+        rows = sorted(rows, key=lambda each: each[0].agent)
+    elif verb == "agents":
         rows = sorted(one_each(rows), key=lambda each: each[0].name)
     elif verb == "list":
         newest: dict[str, tuple[JobRow, dict[str, Any]]] = {}

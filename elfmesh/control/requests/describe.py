@@ -123,6 +123,7 @@ def description(context: Context, master: Master) -> Description:
             *(f"{name}: {text}" for name, text in master.tally.worker_errors.items()),
             *master.tally.excluded(context.now),
         ],
+        refused=master.tally.refused(context.now) or UNSET,
         spent=closer.latency_stats.describe(),
         tentative=master.accuracy.describe() or UNSET,
         kept_if_lost=UNSET if plan.standby_s is None else planned_standbys(master).kept,

@@ -17,12 +17,14 @@ from msgspec.structs import asdict
 from elfmesh.control.answers import BAD_REQUEST, NEW_MASTER, OK, UNAVAILABLE, Body, refuse, respond
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
+from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
+from elfmesh.control.member.read_cost import cost_of
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import JobRow, KeptSteps, ReportedStep, StreamRow, TreeRow
-from elfmesh.control.protocol.replies_agents import AgentRow, DeadAgentRow, ForgottenAgent
+from elfmesh.control.protocol.replies_agents import AgentCost, AgentRow, DeadAgentRow, ForgottenAgent
 from elfmesh.control.protocol.replies_changes import Deleted, JobSummary, MeasuredLoss, Verification
 from elfmesh.control.requests.dead_agents import DeadAgents
 from elfmesh.control.requests.describe import agent_row, description, job_row, known_row, stream_row
@@ -34,6 +36,7 @@ from elfmesh.control.requests.verbs import HUNG_UP, KNOWN, OVER
 from elfmesh.control.requests.version_handler import VersionHandler, status
 from elfmesh.control.requests.voting import contradicted, health, voting
 from elfmesh.control.requests.why import explanation
+from elfmesh.errors import QueryError
 
 LOSSES_MAX = 64
 """Failure domains of one measurement; the master makes the rows without each of them."""
@@ -196,6 +199,17 @@ def forget(parts: RequestParts, body: dict[str, Any]) -> list[ForgottenAgent]:
     ]
 
 
+def cost(parts: RequestParts, body: dict[str, Any]) -> list[AgentCost]:
+    """Return what a job would read at this agent; nothing if the agent is no member of it."""
+    admission = parts.member_host.admission
+    try:
+        plan = read_plan(str(body.get("text") or ""))
+    except QueryError:  # the agent of the client has read the text, so this one is of another release
+        return []
+    found = plan.read_at(admission.streams, admission.labels)
+    return [cost_of(parts.context, found, is_query=bool(body.get("leased")))] if found else []
+
+
 def streams(parts: RequestParts, body: dict[str, Any]) -> list[StreamRow]:
     return [stream_row(parts.context, stream) for stream in parts.member_host.admission.streams.values()]
 
@@ -219,6 +233,7 @@ ALL_HANDLERS: dict[str, AllHandler] = {
     "whose": whose,
     "agents": agents,
     "forget": forget,
+    "cost": cost,
     "streams": streams,
     "trees": trees,
     "steps": steps,

@@ -139,6 +139,13 @@ class Forget(Fields, frozen=True):
     agent: str
 
 
+class CostOf(Fields, frozen=True):
+    """`text`: of a job; `leased`: it is a query, which an agent may refuse because of its limit."""
+
+    text: str
+    leased: bool = False
+
+
 class Recover(Fields, frozen=True):
     """`accept_loss`: recover the job; otherwise only report what may be lost."""
 
@@ -232,6 +239,7 @@ VERBS: dict[str, Verb] = {
             request=Forget,
             reply=replies_agents.ForgottenAgent,
         ),
+        Verb("cost", Scope.ALL, "POST cost", request=CostOf, reply=replies_agents.AgentCost),
         Verb("streams", Scope.ALL, "GET streams", reply=replies.StreamSummary),
         Verb("trees", Scope.ALL, "GET trees", reply=replies.TreeRow),
         Verb("whose", Scope.ALL, reply=replies.JobRow),

@@ -159,6 +159,7 @@ def policy_of(
     queries: int = Policy.queries,
     standby_bytes: int = Policy.standby_bytes,
     keep_in: Rule = ANYWHERE,
+    query_bytes: int | None = None,
 ) -> Policy:
     grants = {
         name: Grant(
@@ -174,7 +175,7 @@ def policy_of(
         for name, each in namespaces.items()
     }
     hidden = FieldRules(fields.deny, fields.allow)
-    return Policy(hidden, grants, signed, require, queries, standby_bytes, keep_in)
+    return Policy(hidden, grants, signed, require, queries, standby_bytes, keep_in, query_bytes)
 
 
 def sink_may_carry(namespaces: Mapping[str, NamespaceConfig], sink: str, job: str) -> bool:

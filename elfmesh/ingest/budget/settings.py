@@ -45,6 +45,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self_check: verify one in so many intervals of the jobs whose master is here against the raw logs of
             all their agents (`elf verify`); 0 for none. Each check reads all logs of these agents.
         adhoc_jobs: maximum number of queries over streams (`elf query`) that run here at a time; 0 for none.
+        query_bytes: bytes of logs above which a query over streams is refused here; "0" for no limit.
         standby: memory for the open windows that this agent holds as the standby of others; "0" for none.
     """
 
@@ -59,6 +60,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disk: str = "4 GB"
     self_check: int = 0
     adhoc_jobs: Annotated[int, msgspec.Meta(ge=0)] = 4
+    query_bytes: str = "0"
     standby: str = "64 MB"
 
     @property
@@ -86,6 +88,11 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parse_size(self.standby)
 
     @property
+    def query_bytes_max(self) -> int | None:
+        """`query_bytes` in bytes, None for no limit."""
+        return parse_size(self.query_bytes) or None
+
+    @property
     def disk_bytes(self) -> int | None:
         """`disk` in bytes, None for no limit."""
         return parse_size(self.disk) or None
@@ -93,7 +100,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def check_limits(limits: LimitsConfig, where: str) -> None:
     """Check the limits; `where` is the file and section. Raises ConfigError."""
-    for key in ("memory", "spill", "disk", "process_memory", "standby"):
+    for key in ("memory", "spill", "disk", "process_memory", "query_bytes", "standby"):
         try:
             parse_size(getattr(limits, key))
         except ConfigError as error:

@@ -69,6 +69,11 @@ class Scheduler:
     def has_limit(self) -> bool:
         return self._cores is not None
 
+    @property
+    def reader_cores(self) -> float:
+        """Return what one reader may use of a processor while the others use little."""
+        return min(self._cores or 1.0, 1.0)
+
     def observe(self, now_s: float, jobs: Mapping[str, Use]) -> list[Limit]:
         """Process the use of all jobs here, about once a second. Returns the limits in force or at their end.
 

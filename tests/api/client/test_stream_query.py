@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from elfmesh import ql
-from elfmesh.api.client.stream_query import Missing, QueryProgress, StreamQuery
+from elfmesh.api.client.stream_query import Missing, QueryProgress, StreamQuery, wait_of
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
 COUNT = "SELECT k, count(*) AS n FROM log WHERE v > 0 GROUP BY k"
@@ -43,6 +43,7 @@ class Fleet:
         self.deleted: list[str] = []
         self.refusal: RuntimeFailure | None = None
         self.state = ""
+        self.refused: list[dict[str, Any]] = []
 
     def apply(self, text: str, *, source: str, leased: bool) -> dict[str, Any]:
         self.text, self.leased = text, leased
@@ -51,7 +52,8 @@ class Fleet:
     def describe(self, job: str) -> dict[str, Any]:
         self.polls -= 1
         state = "running" if self.polls >= 0 else "complete"
-        return {"state": self.state or state, "roster": {"agents": self.members}}
+        found = {"state": self.state or state, "roster": {"agents": self.members}}
+        return found | ({"refused": self.refused} if self.refused else {})
 
     def delete(self, job: str) -> dict[str, Any]:
         self.deleted.append(job)
@@ -189,3 +191,42 @@ def test_an_error_is_at_its_place_in_the_text_of_the_user(text: str, line: int, 
     with pytest.raises(QueryError) as caught:
         StreamQuery(Fleet(), text, "HISTORY '1 h' UNTIL HISTORY", wait_us=0)
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+REFUSED = {"agent": "a3", "id": "3", "reason": "it would read 3 GB"}
+COST = {"agents": [{"agent": "a3", "id": "3", "refusal": "it would read 3 GB", "seconds": 60.0}]}
+
+
+@pytest.mark.parametrize("by", ["the master", "the agent", "both"])
+def test_an_agent_that_refuses_the_query_is_missing_with_its_reason(by: str) -> None:
+    fleet = Fleet(records=[record()])
+    fleet.refused = [REFUSED] if by != "the agent" else []
+    query = asked(fleet, cost=COST if by != "the master" else None)
+    assert query.records[0]["agents"] == {"in": 2, "expected": 3, "missing": ["a3"]}
+    assert query.records[0]["state"] == "FINAL_PARTIAL"
+    assert query.completeness == pytest.approx(2 / 3)
+    assert query.missing == [Missing("a3", "it would read 3 GB")]
+
+
+def test_an_agent_that_refuses_at_first_and_takes_part_is_not_missing() -> None:
+    fleet = Fleet(records=[record()])
+    fleet.members = [member(1), member(3)]
+    query = asked(fleet, cost=COST)
+    assert (query.completeness, query.missing) == (1.0, [])
+
+
+def test_a_query_that_every_agent_refuses_ends_with_the_reasons() -> None:
+    fleet = Fleet()
+    fleet.state, fleet.members, fleet.refused = "waiting for agents", [], [REFUSED]
+    with pytest.raises(DataError, match=r"every agent .* refuses the query: a3: it would read 3 GB"):
+        asked(fleet)
+
+
+def test_the_answer_waits_beyond_the_predicted_time_of_the_slowest_agent_that_reads() -> None:
+    rows = [
+        {"seconds": 2.5, "refusal": ""},
+        {"seconds": None, "refusal": ""},
+        {"seconds": 1.0, "refusal": ""},
+    ]
+    assert wait_of({"agents": [*rows, {"seconds": 60.0, "refusal": "it would read 3 GB"}]}) == 12_500_000
+    assert wait_of({"agents": []}) == 10_000_000

@@ -128,8 +128,9 @@ def test_a_rule_excludes_agents_that_would_get_data_of_this_host(
     master = replace(A, region=region)
     layout = PathLayout("region", (Gateway("eu", replace(B, region=gateway)),))
     terms = Terms(manifest=manifest, master=master, epoch=1, layout=layout) if gateway else None
-    assert rig.admission.excluded(manifest, master, terms) == excluded
-    assert Rig().admission.excluded(manifest, master, terms) == ""
+    rule = rig.context.policy.keep_in if excluded else ()
+    assert rig.admission.excluded(manifest, master, terms) == (rule, excluded)
+    assert Rig().admission.excluded(manifest, master, terms) == ((), "")
 
 
 def test_a_rule_excludes_the_roots_of_partitions_while_a_job_with_paths_has_no_layout() -> None:
@@ -137,4 +138,13 @@ def test_a_rule_excludes_the_roots_of_partitions_while_a_job_with_paths_has_no_l
     rig = Rig(Policy(keep_in=(("region=eu",),)))
     manifest = replace(MANIFEST, text=MANIFEST.text.replace(" AS", " PATHS 1 AS", 1), partitions=2)
     terms = Terms(manifest=manifest, master=replace(A, region="eu"), epoch=1)
-    assert rig.admission.excluded(manifest, terms.master, terms) != ""
+    assert rig.admission.excluded(manifest, terms.master, terms)[1] != ""
+
+
+def test_a_query_over_the_limit_is_excluded_before_it_begins_and_not_afterwards() -> None:
+    rig = Rig(Policy(query_bytes=99))
+    rig.context.facts = lambda topic: {"clicks": {"files": 1, "bytes": 100}}
+    why = "it would read 100 B, and its limits.query_bytes allows 99 B"
+    assert rig.admission.excluded(LEASED, A, None) == ((), why)
+    assert rig.admission.excluded(LEASED, A, Terms(manifest=LEASED, master=A, epoch=1)) == ((), "")
+    assert rig.admission.excluded(MANIFEST, A, None) == ((), "")

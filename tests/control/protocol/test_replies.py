@@ -62,6 +62,17 @@ FACTS: dict[str, dict[str, Any]] = {
         ]
     },
     "clock": {"now_us": BASE},
+    "reading": {
+        "clicks": {
+            "files": 2,
+            "bytes": 3000,
+            "read_bytes": 2_000_000,
+            "read_lines": 20_000,
+            "cpu_seconds": 2.0,
+            "cores": 1.0,
+            "measured_on": "reads",
+        }
+    },
     "problem": {"problem": None, "sinks": {"files": "the disk is full"}, "held": {"shop/top": "unsigned"}},
 }
 Asked = Callable[[str, dict[str, Any]], Awaitable[Reply]]
@@ -107,6 +118,7 @@ def a_running_job() -> Recorded:
         asked(verb)
     for verb in ("list", "agents", "streams", "trees", "health", "agent"):
         asked(verb)
+    asked("cost", text=TEXT)
     asked("results", state="all", revision=0)
     asked("offsets", state="all", revision=0)
     asked("schema", view="pao")

@@ -206,3 +206,42 @@ def test_an_agent_runs_a_limited_number_of_queries(tmp_path: Path) -> None:
     assert (
         "agent-0: this agent works on 0 queries already: its limits.adhoc_jobs allows no more" in done.stderr
     )
+
+
+def test_the_cost_is_known_before_and_an_agent_with_a_limit_is_missing_by_name(tmp_path: Path) -> None:
+    config = tmp_path / "little.toml"
+    config.write_text('[limits]\nquery_bytes = "1 KB"\n')
+    with Fleet(tmp_path) as fleet:
+        for number in range(3):
+            write(fleet.log(number), number, time.time())
+        fleet.start(2)
+        fleet.start(1, extra=["-c", str(config)])
+        done = elf("explain", "--cost", COUNT, "-o", "json", "--api", fleet[0].api)
+        found = json.loads(done.stdout)
+        sizes = [fleet.log(number).stat().st_size for number in range(3)]
+        assert [row["bytes"] for row in found["agents"]] == sizes
+        assert [row["lines"] for row in found["agents"]] == [500, 500, 500]
+        assert found["bytes"] == sum(sizes[:2])
+        assert [row["streams"][0]["measured_on"] for row in found["agents"]] == ["sample"] * 3
+        assert all(row["seconds"] > 0 for row in found["agents"])
+        why = f"it would read {sizes[2] / 1000:.0f} KB, and its limits.query_bytes allows 1.0 KB"
+        assert [row["refusal"] for row in found["agents"]] == ["", "", why]
+        (answer,), noted = ask(fleet[0], COUNT, "--history", "1 h")
+        assert answer["agents"] == {"in": 2, "expected": 3, "missing": ["agent-2"]}
+        assert answer["state"] == "FINAL_PARTIAL"
+        assert f"missing: agent-2: {why}" in noted
+        text = f"CREATE JOB e2e.all EVERY '1 min' AS {MINUTES}"
+        assert elf("apply", "-f", "-", "--api", fleet[0].api, stdin=text).returncode == 0
+        eventually(lambda: len(jobs(fleet[0])) == 1 and jobs(fleet[0])[0]["agents"] == 3, what="all members")
+
+
+def test_a_query_that_every_agent_refuses_fails_with_the_reason(tmp_path: Path) -> None:
+    config = tmp_path / "little.toml"
+    config.write_text('[limits]\nquery_bytes = "1 KB"\n')
+    with Fleet(tmp_path) as fleet:
+        write(fleet.log(0), 0, time.time())
+        fleet.start(1, extra=["-c", str(config)])
+        done = elf("query", COUNT, "--history", "1 h", "--api", fleet[0].api)
+        assert done.returncode == 65
+        assert "every agent with the streams refuses the query: agent-0: it would read" in done.stderr
+        assert jobs(fleet[0]) == []

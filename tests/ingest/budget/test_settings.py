@@ -25,6 +25,7 @@ def test_the_defaults_are_allowed() -> None:
         ({"memory": "much"}, "memory"),
         ({"spill": "-1"}, "spill"),
         ({"standby": "some"}, "standby"),
+        ({"query_bytes": "little"}, "query_bytes"),
         ({"disk": "999 kB"}, "disk"),
         ({"process_memory": "127 MB"}, "process_memory"),
         ({"self_check": -1}, "self_check"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from elfmesh.control.master.tally import EXCLUDED_MAX, EXCLUDED_S, SAMPLES_MAX, Tally
 from elfmesh.control.protocol.messages import Report
 from elfmesh.control.protocol.messages_residency import Excluded
+from elfmesh.control.protocol.replies import RefusingAgent
 
 JOB = b"j" * 20
 EXCLUDED = Excluded(JOB, "i", "web1", (("region=eu", "region=uk"),), "the master")
@@ -30,6 +31,15 @@ def test_an_excluded_host_is_named_while_its_messages_come_and_until_it_takes_pa
     tally.on_member(b"1")
     tally.on_member(b"2")
     assert tally.excluded(100.0) == []
+
+
+def test_a_host_that_refuses_because_of_a_limit_is_named_with_its_reason() -> None:
+    tally = Tally()
+    tally.on_excluded(b"1", EXCLUDED, 5.0)
+    tally.on_excluded(b"2", Excluded(JOB, "i", "web2", (), "it would read too much"), 5.0)
+    assert tally.excluded(5.0) == [TEXT, "web2 takes no part: it would read too much"]
+    assert tally.refused(5.0) == [RefusingAgent("web2", "32", "it would read too much")]
+    assert tally.refused(5.1 + EXCLUDED_S) == []
 
 
 def test_few_enough_excluded_hosts_are_kept() -> None:

@@ -1,0 +1,67 @@
+"""What a job would read on this host: the size of its logs, and the expected time.
+
+Owns the sums and the refusal of a query that would read too much. The host measures (the facts "logs" and
+"reading"). Logs count as a whole, because an agent reads them from their beginnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from elfmesh.control.context import Context
+from elfmesh.control.protocol.replies_agents import AgentCost, StreamCost
+from elfmesh.units import shown_size
+
+
+def cost_of(context: Context, streams: Collection[str], *, is_query: bool) -> AgentCost:
+    """Return what a job over these streams of this agent would read; `is_query`: the job is leased."""
+    facts = context.facts("reading")
+    found = [_stream_cost(name, facts[name]) for name in streams if name in facts]
+    return AgentCost(
+        agent=context.name,
+        id=context.me.id.hex(),
+        streams=found,
+        bytes=sum(each.bytes for each in found),
+        lines=_sum([each.lines for each in found]),
+        seconds=_sum([each.seconds for each in found]),
+        bytes_max=context.policy.query_bytes,
+        refusal=too_costly(context, streams) if is_query else "",
+    )
+
+
+def too_costly(context: Context, streams: Collection[str]) -> str:
+    """Return why this agent refuses a query over these streams of it, "" if it does not."""
+    limit = context.policy.query_bytes
+    if limit is None:
+        return ""
+    facts = context.facts("logs")
+    nbytes = sum(int(facts[name]["bytes"]) for name in streams if name in facts)
+    if nbytes <= limit:
+        return ""
+    return f"it would read {shown_size(nbytes)}, and its limits.query_bytes allows {shown_size(limit)}"
+
+
+def _stream_cost(name: str, facts: dict[str, Any]) -> StreamCost:
+    """Return the cost of one stream.
+
+    The expected time is that of one reader with `cores` of a processor: bytes / (read_bytes / cpu_seconds) /
+    cores.
+    """
+    nbytes, read, cpu_s = int(facts["bytes"]), int(facts["read_bytes"]), float(facts["cpu_seconds"])
+    rate = read / cpu_s * float(facts["cores"]) if read and cpu_s else None
+    seconds = 0.0 if not nbytes else None if rate is None else round(nbytes / rate, 3)
+    return StreamCost(
+        stream=name,
+        files=int(facts["files"]),
+        bytes=nbytes,
+        lines=0 if not nbytes else round(nbytes * int(facts["read_lines"]) / read) if read else None,
+        seconds=seconds,
+        bytes_per_second=None if rate is None else round(rate),
+        measured_on=str(facts["measured_on"]),
+    )
+
+
+def _sum(values: list[Any]) -> Any:
+    """Return the sum of values, None if one of them is not known."""
+    return None if None in values else sum(values)

@@ -1,0 +1,132 @@
+"""What reading costs at this agent: the sizes of its logs, and how fast it has read them.
+
+Owns the facts from which an agent predicts the cost of a job ("logs" and "reading"). Rates are bytes per
+second of processor time, because the elapsed time depends on the load of the host. A log that no job has read
+yet is measured once, on its first bytes.
+
+A file counts if a new job would read it: the path of its stream lists it, and it is not compressed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.storage.starving import opened_file
+
+if TYPE_CHECKING:
+    from elfmesh.ingest.sources.rotated import RotatedFile
+
+log = logging.getLogger("elf.agent")
+
+SAMPLE_BYTES = 256 << 10
+"""Size of a sample: a few milliseconds of parsing."""
+
+MEASURED_BYTES = 1 << 20
+"""Reads below it are mostly the fixed cost of polls, which a backlog does not have."""
+
+READS, SAMPLE = "reads", "sample"
+
+
+@dataclass(slots=True)
+class ReadRate:
+    """Sums over the polls of a path that have read something: bytes, lines, seconds of processor time."""
+
+    nbytes: int = 0
+    lines: int = 0
+    cpu_s: float = 0.0
+
+    def add(self, nbytes: int, lines: int, cpu_s: float) -> None:
+        if nbytes:
+            self.nbytes += nbytes
+            self.lines += lines
+            self.cpu_s += cpu_s
+
+
+class LogCosts:
+    """The sizes and read rates of the streams of one agent.
+
+    Args:
+        streams: the streams by name.
+        cores: what one reader may use of a processor.
+    """
+
+    def __init__(self, streams: Mapping[str, StreamConfig], cores: float = 1.0) -> None:
+        self._streams, self._cores = streams, cores
+        self._samples: dict[str, ReadRate] = {}
+
+    def sizes(self) -> dict[str, Any]:
+        """Return, by stream, the number of files that a new job would read, and their bytes."""
+        found = {name: _files(config) for name, config in self._streams.items()}
+        return {
+            name: {"files": len(files), "bytes": sum(each.size for each in files)}
+            for name, files in found.items()
+        }
+
+    def reading(self, rates: Mapping[str, ReadRate]) -> dict[str, Any]:
+        """Return the sizes by stream, and what was measured; `rates` are those of all reads, by path."""
+        found = {}
+        for name, size in self.sizes().items():
+            rate, measured_on = rates.get(self._streams[name].path, ReadRate()), READS
+            if rate.nbytes < MEASURED_BYTES:
+                rate, measured_on = self._sampled(name), SAMPLE
+            found[name] = {
+                **size,
+                "read_bytes": rate.nbytes,
+                "read_lines": rate.lines,
+                "cpu_seconds": rate.cpu_s,
+                "cores": self._cores,
+                "measured_on": measured_on,
+            }
+        return found
+
+    def _sampled(self, name: str) -> ReadRate:
+        known = self._samples.get(name, ReadRate())
+        if not known.nbytes:  # the log may have been empty
+            known = self._samples[name] = _measured(name, self._streams[name])
+        return known
+
+
+def _measured(name: str, config: StreamConfig) -> ReadRate:
+    """Parse the first lines of the largest file of a stream, twice, because the first time loads code."""
+    from elfmesh.ingest.stream_formats import format_of
+
+    files = _files(config)
+    if not files:
+        return ReadRate()
+    path = max(files, key=lambda each: each.size).path
+    try:
+        with opened_file(Path(path), "rb") as file:
+            data = file.read(SAMPLE_BYTES)
+    except OSError:  # no job can read it either
+        return ReadRate()
+    data = data[: data.rfind(b"\n") + 1]
+    try:
+        form = format_of(config, name=name)
+        columns = ("ts",) if form.static_schema is None else tuple(form.static_schema.names)
+        for _ in range(2):
+            began = time.thread_time()
+            parsed = form.parser(path).parse(data, columns)
+            for column in columns:
+                parsed.arrays[column]
+            rate = ReadRate(len(data), parsed.lines, time.thread_time() - began)
+    except Exception:  # no content of a log may end the agent
+        log.exception("the first lines of %s break their parser", path)
+        return ReadRate()
+    return rate
+
+
+def _files(config: StreamConfig) -> list[RotatedFile]:
+    """Return the files that a new job would read."""
+    from elfmesh.ingest.sources.contents import is_compressed
+    from elfmesh.ingest.sources.surroundings import NeighbourFiles
+
+    if config.read_from == "end":
+        return []
+    listed = NeighbourFiles(config.path).listed().values()
+    return [each for each in listed if not is_compressed(each.path)]

@@ -1,0 +1,75 @@
+"""What a new job would read of the streams of an agent, and at which rate: from reads, or from a sample."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elfmesh.ingest.budget.read_rates import MEASURED_BYTES, LogCosts, ReadRate
+from elfmesh.ingest.stream_settings import StreamConfig
+
+LINE = json.dumps({"ts": "2026-01-01T00:00:00Z", "status": 200}) + "\n"
+
+
+def config(path: Path, **of: Any) -> StreamConfig:
+    return StreamConfig(path=str(path), format="json", **of)
+
+
+def test_files_that_a_new_job_reads_count(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE * 3)
+    (tmp_path / "b.log").write_text(LINE * 2)
+    (tmp_path / "a.log.1").write_text(LINE * 9)
+    (tmp_path / "c.log").write_bytes(gzip.compress(LINE.encode()))
+    streams = {
+        "all": config(tmp_path / "*.log"),
+        "new": config(tmp_path / "*.log", read_from="end"),
+        "none": config(tmp_path / "missing"),
+    }
+    assert LogCosts(streams).sizes() == {
+        "all": {"files": 2, "bytes": 5 * len(LINE)},
+        "new": {"files": 0, "bytes": 0},
+        "none": {"files": 0, "bytes": 0},
+    }
+
+
+def test_a_stream_without_reads_is_measured_on_a_sample_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.log"
+    costs = LogCosts({"log": config(path)}, cores=0.5)
+    assert costs.reading({})["log"]["read_bytes"] == 0, "there is no file yet"
+    path.write_text(LINE * 20 + "the rest of a li")
+    found = costs.reading({})["log"]
+    assert (found["read_bytes"], found["read_lines"]) == (20 * len(LINE), 20)
+    assert found["cpu_seconds"] > 0
+    assert (found["measured_on"], found["cores"]) == ("sample", 0.5)
+    monkeypatch.setattr("elfmesh.ingest.budget.read_rates._measured", lambda *about: ReadRate())
+    assert costs.reading({})["log"] == found | {"bytes": path.stat().st_size}
+
+
+def test_reads_count_more_than_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(LINE)
+    rate = ReadRate()
+    rate.add(MEASURED_BYTES - 1, 10, 0.5)
+    rate.add(0, 0, 9.0)
+    costs = LogCosts({"log": config(path)})
+    assert costs.reading({str(path): rate})["log"]["measured_on"] == "sample"
+    rate.add(1, 1, 0.25)
+    found = costs.reading({str(path): rate})["log"]
+    assert (found["read_bytes"], found["read_lines"], found["cpu_seconds"]) == (MEASURED_BYTES, 11, 0.75)
+    assert found["measured_on"] == "reads"
+
+
+def test_a_log_that_breaks_its_parser_has_no_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*about: object, **of: object) -> None:
+        raise ValueError("broken")
+
+    path = tmp_path / "a.log"
+    path.write_text(LINE)
+    monkeypatch.setattr("elfmesh.ingest.parsers.formats.StreamFormat.parser", broken)
+    assert LogCosts({"log": config(path)}).reading({})["log"]["cpu_seconds"] == 0.0
