@@ -1,7 +1,8 @@
 """`elf results --chart`: draws the intervals of a job as a chart in the terminal, updated as they arrive.
 
 The upper part shows a column over time, summed over the rows of each interval. The lower part shows the rows
-of the newest interval as bars. The module escapes text from rows.
+of the newest interval as bars. plotext draws both (the extra `shell`); the module decides what is drawn, and
+escapes text from rows.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from elfmesh.errors import DataError
+from elfmesh.errors import DataError, NotInstalled
 from elfmesh.text import printable, suggest
 
 INTERVALS_MAX = 512
 """Number of intervals kept for the line over time; larger than the width of a terminal."""
 
-LEVELS = "▁▂▃▄▅▆▇█"
 LABEL_MAX = 40
-HEAD_LINES = 5
-"""Number of screen lines that are not bars."""
+HEAD_LINES = 2
+LINE_MIN, LINE_MAX = 4, 10
+"""Heights of the line over time, with its axis: a third of the screen between both."""
+
+AXIS_LINES = 2
+BAR_WIDTH = 0.001
+"""Height of a bar as a share of its line; a larger one would also draw into the next line."""
 
 
 class Chart:
@@ -30,12 +36,20 @@ class Chart:
         column: column to draw; None: the last numeric column.
         follow: whether more intervals will arrive. If so, the chart is redrawn on a terminal; otherwise it is
             drawn once, at the end.
+
+    Raises:
+        NotInstalled: plotext is not installed.
     """
 
     def __init__(self, column: str | None, *, follow: bool) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        try:
+            import plotext  # noqa: F401 - the library is missing at the start, not at the first interval
+        except ImportError:
+            hint = "Install it with: pip install 'elfmesh[shell]', or leave out --chart."
+            raise NotInstalled("--chart needs plotext, which is not installed", hint=hint) from None
         self._column = column
         self._totals: deque[tuple[int, float]] = deque(maxlen=INTERVALS_MAX)
         self._last: dict[str, Any] | None = None
@@ -76,34 +90,92 @@ class Chart:
 
     def drawn(self, width: int, height: int) -> Any:
         """Return the chart for a screen of `width` columns and `height` lines."""
-        from rich.bar import Bar
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         assert self._last is not None
         interval, agents = self._last["interval"], self._last["agents"]
         head = f"{self._last['job']}  interval {interval['index']}  {interval['start'] or ''}  "
         head += f"{self._last['state']}  {agents['in']}/{agents['expected']} agents"
-        shown = [total for _, total in self._totals][-max(1, width - 2) :]
-        title = f"{self._column or 'no rows'}: {shown[-1]:,.6g} now, {max(shown):,.6g} at most"
+        totals = [total for _, total in self._totals]
+        title = f"{self._column or 'no rows'}: {totals[-1]:,.6g} now, {max(totals):,.6g} at most"
         lines = [
             Text(printable(reported), style=style, no_wrap=True, overflow="ellipsis")
-            for reported, style in ((head, "bold"), (title, ""), (line_of(shown), "cyan"))
+            for reported, style in ((head, "bold"), (title, ""))
         ]
-        table = Table(box=None, show_header=False, pad_edge=False)
-        table.add_column(no_wrap=True, max_width=min(LABEL_MAX, max(8, width // 3)), overflow="ellipsis")
-        table.add_column(justify="right", no_wrap=True)
-        table.add_column(ratio=1, min_width=5)
+        line_height = min(max(height // 3, LINE_MIN), LINE_MAX)
+        indices = [index for index, _ in self._totals]
+        lines.append(_text(line_plot(indices, totals, width, line_height), "cyan"))
         bars = bars_of(self._last["rows"], self._column or "")
-        room = max(1, height - HEAD_LINES)
-        most = max((abs(value) for _, value in bars[:room]), default=0.0) or 1.0
-        for label, value in bars[:room]:
-            table.add_row(
-                Text(printable(label)), Text(f"{value:,.6g}"), Bar(most, 0, abs(value), color="green")
-            )
+        room = max(1, height - HEAD_LINES - line_height - AXIS_LINES - 2)
+        if bars:
+            lines.append(_text(bar_plot(bars[:room], width), "green"))
         more = [Text(f"{len(bars) - room} more rows", style="dim")] if len(bars) > room else []
-        return Group(*lines, Text(""), table, *more)
+        return Group(*lines, *more)
+
+
+def _text(plot: str, style: str) -> Any:
+    from rich.text import Text
+
+    return Text(plot, style=style, no_wrap=True, overflow="crop")
+
+
+def line_plot(indices: Sequence[int], values: Sequence[float], width: int, height: int) -> str:
+    """Draw values over the numbers of their intervals."""
+    plotext = _canvas(width, height)
+    low, high = min(0.0, *values), max(0.0, *values)
+    plotext.ylim(low, high if high > low else 1.0)
+    ends = sorted({indices[0], indices[-1]})
+    plotext.xticks(ends, list(map(str, ends)))
+    plotext.yticks(*_ticks(low, high))
+    plotext.plot(list(indices), list(values), marker="hd")
+    return _built(plotext)
+
+
+def bar_plot(bars: Sequence[tuple[str, float]], width: int) -> str:
+    """Draw a bar for each label and value, the first one at the top."""
+    plotext = _canvas(width, len(bars) + AXIS_LINES)
+    values = [value for _, value in bars]
+    numbers = [f"{value:,.6g}" for value in values]
+    room = max(8, min(LABEL_MAX, width // 3))
+    names = [_cut(printable(label), room) for label, _ in bars]
+    wide, digits = max(map(len, names)), max(map(len, numbers))
+    labels = [f"{name:<{wide}} {number:>{digits}} " for name, number in zip(names, numbers, strict=True)]
+    places = list(range(len(bars), 0, -1))  # the first place is at the bottom
+    plotext.bar(places, values, orientation="h", width=BAR_WIDTH, marker="sd")
+    plotext.yticks(places, labels)
+    low, high = min(0.0, *values), max(0.0, *values)
+    plotext.xlim(low, high if high > low else 1.0)
+    plotext.ylim(1, max(len(bars), 2))  # an empty range has no scale
+    plotext.xticks(*_ticks(low, high))
+    plotext.xaxes(True, False)
+    plotext.yaxes(True, False)
+    return _built(plotext)
+
+
+def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    ends = sorted({low, high})
+    return ends, [f"{end:,.6g}" for end in ends]
+
+
+def _canvas(width: int, height: int) -> Any:
+    """Return plotext with an empty figure of this size, without colours."""
+    import plotext
+
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.limit_size(False, False)
+    plotext.plotsize(width, height)
+    return plotext
+
+
+def _built(plotext: Any) -> str:
+    drawn: str = plotext.uncolorize(plotext.build())
+    return drawn.rstrip("\n")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
@@ -120,13 +192,6 @@ def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
     return [
         (", ".join(str(row.get(name)) for name in named or others), _number(row.get(column))) for row in rows
     ]
-
-
-def line_of(values: list[float]) -> str:
-    """Draw values as blocks of eight heights; equal values get the same height."""
-    low, high = min(0.0, *values), max(values, default=0.0)
-    span = (high - low) or 1.0
-    return "".join(LEVELS[min(7, int(8 * (value - low) / span))] for value in values)
 
 
 def number_column(rows: list[dict[str, Any]], wanted: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from elfmesh.cli.entry import run
-from elfmesh.cli.jobs.chart import LEVELS, Chart, bars_of, line_of, number_column
-from elfmesh.errors import DataError
+from elfmesh.cli.jobs.chart import Chart, bar_plot, bars_of, line_plot, number_column
+from elfmesh.errors import DataError, NotInstalled
 from tests.cli.terminal import Terminal
 from tests.patience import PATIENCE_S
 
@@ -47,7 +48,7 @@ def test_the_line_goes_over_intervals_and_bars_are_the_newest_rows() -> None:
     text = screen(chart)
     assert "hits: 40 now, 40 at most" in text
     assert "2/3 agents" in text
-    assert "▁█" in text
+    assert "40┤" in text
     bars = {line.split()[0]: line.count("█") for line in text.splitlines() if line.startswith("/")}
     assert bars["/"] == pytest.approx(3 * bars["/a"], abs=2)
 
@@ -55,7 +56,7 @@ def test_the_line_goes_over_intervals_and_bars_are_the_newest_rows() -> None:
 def test_of_one_row_of_numbers_each_is_a_bar() -> None:
     chart = Chart(None, follow=False)
     chart.show(interval(1, {"likes": 120, "buys": 60}))
-    bars = {line.split()[0]: line for line in screen(chart).splitlines() if "█" in line and " " in line}
+    bars = {line.split()[0]: line for line in screen(chart).splitlines() if "█" in line}
     assert bars["likes"].split()[1] == "120"
     assert bars["likes"].count("█") == pytest.approx(2 * bars["buys"].count("█"), abs=2)
 
@@ -98,9 +99,16 @@ def test_what_is_no_number_is_refused_with_a_hint() -> None:
 
 
 def test_equal_empty_and_negative_values_are_drawn() -> None:
-    assert line_of([2.0, 2.0]) == LEVELS[-1] * 2
-    assert line_of([0.0, 0.0]) == LEVELS[0] * 2
-    assert line_of([-1.0, 1.0]) == LEVELS[0] + LEVELS[-1]
+    for values, ends in (([2.0, 2.0], "2 0"), ([0.0, 0.0], "0"), ([-1.0, 1.0], "1 -1"), ([3.0], "3 0")):
+        drawn = line_plot(range(len(values)), values, 30, 6)
+        shown = [line.split("┤")[0].strip() for line in drawn.splitlines() if "┤" in line]
+        assert " ".join(filter(None, shown)) == ends
+    left, right = (
+        line.partition("┤")[2] for line in bar_plot([("a", -2.0), ("b", 2.0)], 60).splitlines()[:2]
+    )
+    assert left.rstrip() + right.lstrip() == "█" * (left.count("█") + right.count("█"))
+    assert left.count("█") == pytest.approx(right.count("█"), abs=1)
+    assert "█" not in bar_plot([("a", 0.0)], 60)
     chart = Chart(None, follow=False)
     chart.show(interval(1))
     assert "no rows: 0 now" in screen(chart)
@@ -173,3 +181,19 @@ def test_numbers_that_are_not_drawn_are_no_labels_where_a_row_has_a_name() -> No
         ("200", 3.0),
         ("404", 1.0),
     ]
+
+
+def test_rows_of_one_name_are_a_bar_each_and_the_first_row_is_at_the_top() -> None:
+    lines = bar_plot([("a", 4.0), ("b", 1.0), ("a", 2.0)], 60).splitlines()[:3]
+    assert [line.split()[0] for line in lines] == ["a", "b", "a"]
+    assert lines[0].count("█") == pytest.approx(2 * lines[2].count("█"), abs=1)
+
+
+def test_without_the_library_the_option_names_the_extra(
+    api: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    assert run(["results", "t/j", "--chart", "--api", api]) == NotInstalled.exit_code
+    text = capsys.readouterr().err
+    assert "--chart needs plotext, which is not installed" in text
+    assert "pip install 'elfmesh[shell]'" in text
