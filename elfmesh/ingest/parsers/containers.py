@@ -4,14 +4,17 @@ r"""Container logs: CRI (Kubernetes) and Docker's json-file, with the parts of l
     2016-10-06T00:17:09.669794203Z stdout F  a long line
     {"log":"a line\n","stream":"stdout","time":"2016-10-06T00:17:09.669794202Z"}
 
-Columns: ts and stream (of the first part), message (all parts, without the line's end). A part is marked P in
-CRI, and is a `log` without a final newline in Docker. A record is the bytes from its first part to its last;
-parts of the other stream may be in between.
+Columns: ts and stream (of the first part), message (all parts, without the line's end), and namespace, pod
+and container, which the path of the file names (`container_of`). A part is marked P in CRI, and is a `log`
+without a final newline in Docker. A record is the bytes from its first part to its last; parts of the other
+stream may be in between.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +29,30 @@ from elfmesh.ingest.parsers.pattern_formats.servers import CRI
 from elfmesh.ingest.parsers.schema import STRING, StreamSchema
 from elfmesh.ingest.parsers.text_fields import TextOptions
 
-CONTAINER_COLUMNS = ("ts", "stream", "message")
+PATH_COLUMNS = ("namespace", "pod", "container")
+CONTAINER_COLUMNS = ("ts", "stream", "message", *PATH_COLUMNS)
 _MESSAGE = "message"
+
+_NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
+_PATHS = (
+    # /var/log/pods/NAMESPACE_POD_UID/CONTAINER/RESTARTS.log, also rotated
+    re.compile(
+        rf"(?:^|/)(?P<namespace>{_NAME})_(?P<pod>{_NAME})_[0-9A-Za-z-]+/(?P<container>{_NAME})/\d+\.log[^/]*$"
+    ),
+    # /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, a link to it
+    re.compile(
+        rf"(?:^|/)(?P<pod>{_NAME})_(?P<namespace>{_NAME})_(?P<container>{_NAME})-[0-9a-f]{{64}}\.log$"
+    ),
+    # /var/lib/docker/containers/ID/ID-json.log
+    re.compile(r"(?:^|/)(?P<container>[0-9a-f]{64})/(?P=container)-json\.log[^/]*$"),
+)
+
+
+@lru_cache(maxsize=1024)
+def container_of(path: str) -> dict[str, str]:
+    """Return the namespace, the pod and the container that the path of a log names, by column."""
+    found = next(filter(None, (pattern.search(path) for pattern in _PATHS)), None)
+    return {} if found is None else found.groupdict()
 
 
 CRI_PARTS = PartFraming(r"^\S+ (?P<stream>stdout|stderr) [PF]", r"^\S+ (?:stdout|stderr) P(?::\S*)? ")
@@ -62,7 +87,7 @@ class ContainerParser(Parser):
     def columns(self, lines: Lines, wanted: Sequence[str]) -> ParsedColumns:
         assert self._block is not None
         parts, numbers = self._block
-        known = [name for name in wanted if name in CONTAINER_COLUMNS]
+        known = [name for name in wanted if name in CONTAINER_COLUMNS and name not in PATH_COLUMNS]
         asked = [self._message if name == _MESSAGE else name for name in known]
         found = self._inner.columns(parts, asked)
         numbers = numbers if found.rows is None else numbers[found.rows]
@@ -74,6 +99,10 @@ class ContainerParser(Parser):
                 arrays[name] = _joined(array, numbers, len(records))
             else:
                 arrays[name] = array if len(firsts) == len(array) else array.take(pa.array(firsts))
+        about = container_of(self.source)
+        for name in PATH_COLUMNS:
+            if name in wanted:
+                arrays[name] = pa.repeat(pa.scalar(about.get(name), pa.string()), len(records))
         rows = records if len(records) < len(lines) else None
         unfit = np.searchsorted(records, numbers[list(found.unfit)]).tolist() if found.unfit else ()
         return ParsedColumns(arrays, rows, found.samples, unfit)
