@@ -51,6 +51,7 @@ class Swarm:
         self.rng = random.Random(f"swarm/{scenario.seed}")
         self.history = History(loop.time, on_log=on_log)
         self.network = SwarmNetwork(scenario.seed, codec(), keep=scenario.replay)
+        self.network.swarm_link.distances = scenario.distances
         self.around = Surroundings(scenario, system, self.network, self.history, path, self.seeds)
         self.hosts: list[Host] = []
         system.on_open = self._opened

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from elfmesh.machine import Contact
 from elfmesh.wire import Codec
+from tests.sim.swarm.drawing.distances import Distances
 from tests.sim.world.memnet import MemoryNetwork, MemoryTransport
 from tests.sim.world.network import Faults, LinkModel
 
@@ -44,6 +45,7 @@ class SwarmLink(LinkModel):
     def __init__(self) -> None:
         super().__init__()
         self.weather = CALM
+        self.distances: Distances | None = None
         self._cuts: dict[int, frozenset[tuple[bytes, bytes]]] = {}
         self._cut_number = 0
         self._since: dict[int, float] = {}
@@ -89,7 +91,8 @@ class SwarmLink(LinkModel):
             delays[0] += rng.uniform(0, weather.stall_s)
         if delays and weather.late_copy and rng.random() < weather.late_copy:
             delays.append(rng.uniform(0, weather.late_copy_s))
-        return delays
+        distance = 0.0 if self.distances is None else self.distances.of(src, dst)
+        return [delay + distance for delay in delays]
 
 
 class SwarmNetwork(MemoryNetwork):

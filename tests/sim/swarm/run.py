@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any
-from unittest import mock
 
-from elfmesh.control.paths import layouts
 from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.drawing.distances import placing
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
 from tests.sim.swarm.install import SimPath, installed
@@ -28,8 +27,6 @@ from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.world import vloop
 
 SEED_CPU_S_MAX = 120.0
-PLAN_S = 12.0
-"""How often paths are pruned where a job has a bound of their cost, so that a seed prunes several times."""
 
 
 async def _watch(task: asyncio.Task[Outcome]) -> None:
@@ -123,9 +120,9 @@ def run(scenario: Scenario | int, on_log: Callable[[str], None] | None = None) -
     """Run one seed, or a scenario made of one."""
     scenario = draw(scenario) if isinstance(scenario, int) else scenario
     system = SimOS()
-    soon = any(job.cost for job in scenario.jobs)
-    planning = mock.patch.object(layouts, "PLAN_S", PLAN_S) if soon else nullcontext()
-    with planning, installed(system, scenario.poll_s, scenario.read_bytes) as path:
+    is_pruned = any(job.cost for job in scenario.jobs)
+    at_once = placing(scenario.distances, is_pruned=is_pruned)
+    with at_once, installed(system, scenario.poll_s, scenario.read_bytes) as path:
         return vloop.run(_watched(_run(scenario, system, path, on_log)))
 
 

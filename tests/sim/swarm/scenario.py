@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.ql.plan.delivery import TopicDelivery
 from tests.sim.swarm.drawing import wide
+from tests.sim.swarm.drawing.distances import Distances
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
@@ -86,6 +87,7 @@ class Scenario:
         page_bytes: of rows that travel with their record, and of a page of more; None: as agents do.
         ordered: whether an ORDERED topic is made of the lines, beside the jobs.
         keeping: the rack whose hosts keep their data inside; "": none.
+        distances: latencies by link, and how often masters place by them; None: links are equal.
         traffic_seed: of what the web servers write, which then begins at a fixed time; None: the seed's.
     """
 
@@ -114,6 +116,7 @@ class Scenario:
     traffic_seed: int | None = None
     ordered: bool = False
     keeping: str = ""
+    distances: Distances | None = None
 
     @property
     def has_posts(self) -> bool:
@@ -131,6 +134,7 @@ class Scenario:
         jobs = "; ".join(map(Job.describe, self.jobs))
         jobs += "; and an ORDERED topic" if self.ordered else ""
         jobs += f"; hosts of {self.keeping} keep their data there" if self.keeping else ""
+        jobs += f"; {self.distances}" if self.distances else ""
         return (
             f"seed {self.seed}: {self.hosts} hosts in {self.racks} racks, {self.safety_s:.0f} s with"
             f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s, fanout {self.fanout}\n"
@@ -225,7 +229,8 @@ def _wide(scenario: Scenario) -> Scenario:
     *others, last = scenario.jobs
     if kind == wide.VOTES:
         hosts, racks = max(wide.SITES + 1, scenario.hosts), max(wide.SITES, scenario.racks)
-        return replace(scenario, jobs=wide.voting(scenario.jobs, scenario.seed), hosts=hosts, racks=racks)
+        jobs, distances = wide.voting(scenario.jobs, scenario.seed), wide.distances(scenario.seed)
+        return replace(scenario, jobs=jobs, hosts=hosts, racks=racks, distances=distances)
     if not kind:
         return scenario
     if kind == wide.ASSUMED:

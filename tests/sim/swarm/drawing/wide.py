@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.sim.swarm.drawing.distances import Distances
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.workload import OWN, SHARED, Traffic
 
@@ -25,6 +26,10 @@ BUDGETS = ("ALL", "1", "3", "'50 %'", "'100 KB/s'", "KEEPS 0.7", "KEEPS 0.95")
 PRUNED_FROM = 1_500
 COSTS = ("", "1", "2.5", "4", "6")
 """The seeds from which jobs that votes close have several trees for each group, and bounds of their cost."""
+
+DISTANT_FROM = 1_200
+"""The seeds from which jobs that close by votes have links of different latencies; those below have equal
+ones."""
 
 SITES = 3
 VOTES = "VOTES"
@@ -61,6 +66,14 @@ def planned(seed: int, jobs: Sequence[Job]) -> tuple[tuple[Job, ...], bool]:
     rng = random.Random(f"budget/{seed}")
     budget = rng.choice(BUDGETS) + rng.choice((" ACROSS rack", ""))
     return tuple(replace(job, standbys=budget) for job in jobs), rng.random() >= 1 / 2
+
+
+def distances(seed: int) -> Distances | None:
+    """Return the latencies of a seed whose jobs close by votes, in every second one; None: they are equal."""
+    rng = random.Random(f"distances/{seed}")
+    if not DISTANT_FROM <= seed < TO or rng.random() < 1 / 2:
+        return None
+    return Distances(rng.choice((0.02, 0.1, 0.25)), rng.choice((7.0, 20.0)))
 
 
 def voting(jobs: Sequence[Job], seed: int) -> tuple[Job, ...]:
