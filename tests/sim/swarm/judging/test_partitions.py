@@ -1,13 +1,14 @@
-"""Partitions beside a missing member: which of their rows are in doubt, and which are judged."""
+"""Partitions beside a missing member: which of their rows are in doubt, and which are judged. Violations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.jobs.records import BUCKETS
+from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS
 from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.drawing import wide
 from tests.sim.swarm.judging.invariants import ALL
@@ -109,3 +110,20 @@ def test_violations_are_values_beyond_bounds_and_further_values_of_dependencies(
     for assume, found in (("", (0, 0)), ("v >= 0", (1, 0)), ("v <= 3, v >= -4", (2, 0)), ("k -> v", (0, 2)),
                           ("id -> k", (0, 0)), ("id -> v, v >= 4", (4, 1))):  # fmt: skip
         assert violations(replace(JOB, assume=assume), lines) == found, assume
+
+
+@pytest.mark.parametrize(
+    ("missing", "broken", "holds"),
+    [([], 2, True), ([], 1, False), (["h2"], 1, True), (["h2"], 0, False), (["h2"], 2, False)],
+)
+@pytest.mark.parametrize("state", ["FINAL_PARTIAL", "SKIPPED"])
+def test_a_record_counts_the_violations_of_its_members_whether_it_has_rows_or_not(
+    state: str, missing: list[str], broken: int, holds: bool
+) -> None:
+    """Both members have one record, below the bound, in each interval (D-1)."""
+    out = clean()
+    out.truths[KEY] = replace(out.truths[KEY], job=replace(JOB, assume="v >= 2"))
+    counts = dict.fromkeys(BUCKETS, 0)
+    swap(out, 6, counts=counts | {ASSUMPTION_BROKEN: 2})
+    swap(out, 5, state=state, missing=missing, counts=counts | {ASSUMPTION_BROKEN: broken})
+    assert (not [*ALL["I1 violations"](out)]) is holds
