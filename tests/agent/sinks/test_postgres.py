@@ -152,6 +152,7 @@ async def test_a_server_that_falls_silent_is_a_problem_until_it_answers_again(
     db: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_each: int
 ) -> None:
     monkeypatch.setattr(postgres_connection, "SILENT_S", 1.0)
+    monkeypatch.setattr(postgres_connection, "STATEMENT_MS", 300_000)  # a busy machine takes the rows slowly
     master, gate = Master(tmp_path), asyncio.Event()
     gate.set()
     master.append(item(0))

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterator
 
 from elfmesh.control.master.master import Master
+from elfmesh.control.paths.layouts import SITES_MIN
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.outcome import Outcome
 
@@ -34,16 +35,27 @@ def _crowded_now(hosts: list[Host]) -> list[str]:
         for job, master in masters.items():
             if job not in newest or master.term.epoch > newest[job].term.epoch:
                 newest[job] = master
-    return [text for master in newest.values() if (text := _crowded(master, racks))]
+    keeping = hosts[0].around.scenario.keeping
+    return [text for master in newest.values() if (text := crowding_of(master, racks, keeping))]
 
 
-def _crowded(master: Master, racks: dict[bytes, str]) -> str:
+def crowding_of(master: Master, racks: dict[bytes, str], keeping: str) -> str:
+    """Return how the voters of a job are crowded; "" if they are not, or one has to be replaced first.
+
+    Args:
+        master: of the job.
+        racks: of all agents that are up.
+        keeping: the rack whose hosts keep their data there; "": none. Voters that are sites have to be in it
+            if the master is, however they are spread.
+    """
     value = master.term.cell.value
     voters = [contact.id for contact in value.acceptors]
     if value.former or master.term.stopping or master.proposer.lost or not racks.keys() >= set(voters):
         return ""  # a voter has to be replaced first
     members = {entry.contact.id for entry in master.term.book.active}
-    possible = {rack for agent, rack in racks.items() if agent in members or agent in voters}
+    is_kept = master.term.plan.paths >= SITES_MIN and racks.get(master.term.context.me.id) == keeping
+    inside = {agent for agent, rack in racks.items() if not is_kept or rack == keeping}
+    possible = {racks[agent] for agent in inside if agent in members or agent in voters}
     used = {racks[voter] for voter in voters}
     if len(used) >= min(len(voters), len(possible)):
         return ""
