@@ -19,7 +19,7 @@ GIVE_BACK_S = 5.0
 
 
 KEPT_BYTES = 32 << 20
-"""Free memory that `keep_freed` keeps, and the largest block that it keeps: the most that any glibc accepts."""
+"""Free memory that `keep_freed` keeps, and the largest block that it keeps: the most that glibc accepts."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt."""

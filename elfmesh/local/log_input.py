@@ -126,7 +126,7 @@ class LogInput:
             for parsed, block in table_blocks(self.statement.streams, self._tables, self._columns)
         )
         for parsed, block in itertools.chain(self._jobs.blocks(self.statement), tables):
-            yield ReadBlock.of(parsed, block)
+            yield read_block(parsed, block)
         evaluate = self._evaluated if prepare and self._range is None else None
         with (
             contextlib.closing(self._turns()) as turns,
@@ -137,7 +137,7 @@ class LogInput:
                 self._check(parser, stream)
                 parsed = self._within(whole, stream)
                 self._say_format(parser, turn.source.path, parsed)
-                each = ReadBlock.of(parsed, turn.block, turn.bytes_read, turn.records)
+                each = read_block(parsed, turn.block, turn.bytes_read, turn.records)
                 self._inspect(each.records, turn.block, stream)
                 yield each
                 if self._left == 0:
@@ -317,3 +317,11 @@ class LogInput:
             times = rows.column("ts")
             self.stats.undated += rows.rows if times is None else times.null_count
         self.stats.doubts += doubts.found(rows.column, block.source)
+
+
+def read_block(
+    parsed: Parsed, block: Block, bytes_read: int = 0, records: BlockRows | None = None
+) -> ReadBlock:
+    """Return a parsed block; without `records`, no value of its rows is computed yet."""
+    rows = BlockRows(parsed.arrays, parsed.rows) if records is None else records
+    return ReadBlock(parsed, block, bytes_read, rows)

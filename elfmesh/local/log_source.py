@@ -66,11 +66,3 @@ class ReadBlock:
     block: Block
     bytes_read: int
     records: BlockRows
-
-    @classmethod
-    def of(
-        cls, parsed: Parsed, block: Block, bytes_read: int = 0, records: BlockRows | None = None
-    ) -> ReadBlock:
-        """Return a parsed block; without `records`, no value of its rows is computed yet."""
-        rows = BlockRows(parsed.arrays, parsed.rows) if records is None else records
-        return cls(parsed, block, bytes_read, rows)

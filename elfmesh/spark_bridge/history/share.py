@@ -28,7 +28,7 @@ from elfmesh.ingest.sources.blocks import Block, LineCutter, read_blocks
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.embedded import LogRun
-from elfmesh.local.log_input import BLOCK_BYTES
+from elfmesh.local.log_input import BLOCK_BYTES, read_block
 from elfmesh.local.log_source import ReadBlock
 from elfmesh.ql import Statement
 from elfmesh.ql.expressions.python_function import FunctionSource
@@ -92,7 +92,7 @@ class ShareRun(LogRun):
                 yield from self._archived(stream, batch)
                 continue
             block = Block(b"", stream, stream=stream)
-            yield ReadBlock.of(_as_parsed(self.statement, stream, batch), block)
+            yield read_block(_as_parsed(self.statement, stream, batch), block)
 
     def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[ReadBlock]:
         raw, path, host = (batch.column(batch.schema.get_field_index(name)) for name in ARCHIVED)
@@ -107,7 +107,7 @@ class ShareRun(LogRun):
             parsed = parse_block(parser, block, self.statement.fields_of(stream))
             self._check(parser, stream)
             self._say_format(parser, paths[start], parsed)
-            yield ReadBlock.of(parsed, block)
+            yield read_block(parsed, block)
 
     def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:
         parser = self._parsers.get((stream, path, host))
