@@ -28,7 +28,7 @@ def json_log(tmp_path: Path) -> Path:
 
 def test_a_sample_ends_in_the_middle_of_a_log_and_opens_no_other(json_log: Path) -> None:
     logs = reading("SELECT k FROM log", json_log, Path("/nowhere"), sample=2)
-    assert [parsed.batch.to_pylist() for parsed, _ in logs._parsed()] == [[{"k": 1}, {"k": 2}]]
+    assert [each.parsed.batch.to_pylist() for each in logs._parsed()] == [[{"k": 1}, {"k": 2}]]
     assert logs.stats.records == 2
 
 
@@ -39,7 +39,7 @@ def test_every_log_is_read_as_what_it_is_and_a_star_means_what_the_first_has(
     other.write_text("k=4 x=b\n")
     logs = reading("SELECT * FROM log", json_log, other)
     blocks = list(logs._parsed())
-    assert [parsed.lines for parsed, _ in blocks] == [3, 1]
+    assert [each.parsed.lines for each in blocks] == [3, 1]
     assert logs.stats.formats == {str(json_log): "json", str(other): "logfmt"}
     assert not logs.statement.star
     assert {"k", "x"} <= set(logs.statement.columns)
