@@ -1,9 +1,9 @@
 """Placement by what members have measured: medians of groups against coordinates, on recorded round trips.
 
-A fleet is drawn from the sites of a trace and divided into regions of near sites. Each member has measured the
-round trips to some others only. `ranking` compares what stands for a pair that no member has measured: the
-median of its two groups, as masters take it, and coordinates (Vivaldi, three dimensions and a height), which
-learn from the same measurements. Both are compared with the placement that all true latencies give.
+A fleet is drawn from the sites of a trace and divided into regions of near sites. Each member has measured
+the round trips to some others only. `ranking` compares what stands for a pair that no member has measured:
+the median of its two groups, as masters take it, and coordinates (Vivaldi, three dimensions and a height),
+which learn from the same measurements. Both are compared with the placement that all true latencies give.
 
 The traces are no part of the project. A part is skipped where they are absent.
 """
@@ -15,7 +15,6 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +58,7 @@ def read(trace: Trace) -> Matrix:
     paths = sorted(DATA.glob(trace.pattern))[-5:]
     slices = np.stack([np.loadtxt(path) for path in paths]) * trace.unit_s / 2
     slices[slices <= 0] = np.inf
-    least = np.minimum(slices.min(axis=0), slices.min(axis=0).T)
+    least: Matrix = np.minimum(slices.min(axis=0), slices.min(axis=0).T)
     np.fill_diagonal(least, 0.0)
     return least
 
@@ -129,7 +128,9 @@ class Fleet:
         trips = RoundTrips()
         for at, agent in enumerate(self.agents):
             found = [(pair, seconds) for pair, seconds in known.items() if at in pair]
-            trips.report(agent.id, [(self.agents[sum(pair) - at].id, round(s * 2e6)) for pair, s in found], 0.0)
+            trips.report(
+                agent.id, [(self.agents[sum(pair) - at].id, round(s * 2e6)) for pair, s in found], 0.0
+            )
         gateways = {each.region: Gateway(each.region, each) for each in reversed(self.agents)}
         named = tuple(gateways[group] for group in sorted(gateways))
         away = [each.contact for each in named if each.contact.region != self.agents[0].region]

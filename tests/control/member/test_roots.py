@@ -385,21 +385,13 @@ def test_a_root_holds_the_parts_of_an_idle_path_and_sends_all_of_them_when_it_is
     assert revived == [part(2, 7), part(3, 8), Release(TREE, 7, 1)]
 
 
-def test_a_root_without_room_drops_the_oldest_parts_of_an_idle_path_and_collects_them_on_revival() -> None:
-    rig = Rig()
-    idle_claim(rig)
-    for start in range(HELD_PARTS_MAX + 2):
-        assert rig.collect(start) == []
-    revived = rig.lead(A, 1, closed=1)
-    sent = [each.message.seq for each in revived if isinstance(each, Send) and isinstance(each.message, Part)]
-    assert sent == list(range(3, HELD_PARTS_MAX + 3))
-    assert rig.acknowledge(*sent) == [Recollect(TREE, 0, 2, 1, 1)]
-
-
-def test_dropped_parts_of_closed_intervals_are_not_collected_again() -> None:
-    rig = Rig()
-    idle_claim(rig)
-    for start in range(HELD_PARTS_MAX + 2):
-        rig.collect(start)
-    rig.lead(A, 1, closed=2)
-    assert rig.acknowledge(*range(3, HELD_PARTS_MAX + 3)) == []
+def test_a_root_without_room_drops_the_oldest_idle_parts_and_collects_open_ones_on_revival() -> None:
+    for closed, again in ((1, [Recollect(TREE, 0, 2, 1, 1)]), (2, [])):
+        rig = Rig()
+        idle_claim(rig)
+        for start in range(HELD_PARTS_MAX + 2):
+            assert rig.collect(start) == []
+        revived = [each.message for each in rig.lead(A, 1, closed=closed) if isinstance(each, Send)]
+        sent = [message.seq for message in revived if isinstance(message, Part)]
+        assert sent == list(range(3, HELD_PARTS_MAX + 3))
+        assert rig.acknowledge(*sent) == again

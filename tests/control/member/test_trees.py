@@ -92,7 +92,8 @@ def test_a_member_contributes_to_all_gateways_of_its_group_and_stays_in_the_tree
     contributed: list[Effect] = [Contribute(tree, FULL, (b"x",)) for tree in (seven, eight)]
     assert taken(context) == [*entered, Retire(ONE), *contributed]
     assert trees.place(JOB, PathLayout("", (Gateway("", GATEWAYS[1]),)))
-    assert taken(context) == [Subscribe(eight, (GATEWAYS[1],)), Unsubscribe(seven)]
+    left: list[Effect] = [Subscribe(eight, (GATEWAYS[1],)), Unsubscribe(seven)]
+    assert taken(context) == left
 
 
 def test_a_gateway_that_has_started_again_has_the_same_trees() -> None:

@@ -108,7 +108,7 @@ def test_of_large_groups_the_nearest_members_and_those_of_the_layout_are_conside
 def test_the_expectation_is_the_sum_of_the_legs_on_the_close_path() -> None:
     """Agent 7 is the last one: 80 ms to the gateway at 100, which is 100 from site 0 and 60 from site 1."""
     layout = PathLayout(
-        "region", tuple(Gateway(group, _of(GOOD[group])) for group in GOOD), (MASTER, US[0], AP[0])
+        "region", tuple(Gateway(group, _of(*GOOD[group])) for group in GOOD), (MASTER, US[0], AP[0])
     )
     found = expectation(layout, MASTER, ALL, measured())
     assert found is not None

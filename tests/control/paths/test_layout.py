@@ -274,7 +274,6 @@ def test_the_trees_of_all_copies_have_their_numbers() -> None:
 def test_messages_between_groups_are_counted_by_path_and_with_paths_1_by_group() -> None:
     eu = agent(9, "eu")
     found = layout([eu, *EU, *US], paths=2, copies=2, voters=(US[0],))
-    sites = {each.region for each in found.sites}
     assert len(found.sites) == 2
     assert crossings(found, found.sites[0])[0] == sum(
         each.group != site.region for each in found.gateways for site in found.sites
@@ -286,7 +285,7 @@ def test_messages_between_groups_are_counted_by_path_and_with_paths_1_by_group()
         if each.group != site.region
     )
     assert crossings(found, MASTER, {cross})[0] == crossings(found, MASTER)[0] - 1
-    assert crossings(found, MASTER)[1] == 2, sites
+    assert crossings(found, MASTER)[1] == len({*by_group(found)} - {MASTER.region})
 
 
 def test_a_group_with_fewer_gateways_than_the_text_names_is_noted() -> None:

@@ -17,7 +17,7 @@ import pytest
 from elfmesh.control.paths import layouts
 from elfmesh.control.paths.layouts import SITES_MIN
 from tests.control.paths.test_groups import REGIONS, settled
-from tests.control.paths.test_site import has_grant
+from tests.control.paths.test_site import begun, has_grant
 from tests.control.paths.test_sites import AGENTS, SITES, Wan, _term
 from tests.sim.test_agents import closed, compare, ended_us, masters, oracle, write
 from tests.sim.world import vloop
@@ -26,6 +26,7 @@ from tests.sim.world.agents import SimFleet, until
 SLOW_S = 0.3
 """One way to and from the slow agent, beside the usual delay."""
 
+DEGRADED_S = 11.0
 PLAN_S = 40.0
 WITHIN_S = 400.0
 
@@ -36,11 +37,11 @@ def _patches() -> Iterator[None]:
     mock.patch.stopall()
 
 
-def slowed(fleet: SimFleet, agent: bytes) -> None:
+def slowed(fleet: SimFleet, agent: bytes, by_s: float = SLOW_S) -> None:
     deliveries = fleet.network.link.deliveries
 
     def slow(source: bytes, target: bytes, now: float, rng: random.Random) -> list[float]:
-        more = SLOW_S if agent in (source, target) and source != target else 0.0
+        more = by_s if agent in (source, target) and source != target else 0.0
         return [delay + more for delay in deliveries(source, target, now, rng)]
 
     mock.patch.object(fleet.network.link, "deliveries", slow).start()
@@ -89,5 +90,27 @@ def test_a_gateway_and_site_with_slow_links_is_replaced_and_the_rows_are_the_sam
         results = await closed(fleet, upto, 0)
         fleet.check()
         compare(results, oracle(fleet.agents, tmp_path, upto), AGENTS)
+
+    vloop.run(main())
+
+
+def test_a_site_from_which_everything_is_late_is_replaced_without_a_measured_placement() -> None:
+    """V-C: a degraded replica counts as gone. Its heartbeats are as late as its votes."""
+
+    async def main() -> None:
+        fleet, _, writing = await begun(SITES, 6)
+        led = masters(fleet)[0]
+        site = next(each for each in _term(led).layouts.layout.sites if each.id != led.id)
+        slowed(fleet, site.id, DEGRADED_S)
+
+        async def replaced() -> bool:
+            sites = _term(masters(fleet)[0]).layouts.layout.sites
+            return len(sites) == SITES_MIN and site.id not in {each.id for each in sites}
+
+        await until(replaced, 120)
+        assert led.local is not None
+        assert led.local.control.stats().get("control.placements", 0) == 0
+        mock.patch.stopall()
+        writing.cancel()
 
     vloop.run(main())

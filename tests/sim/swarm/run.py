@@ -17,11 +17,10 @@ from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.judging import invariants
 from tests.sim.swarm.judging.absence import absences, cut_off
 from tests.sim.swarm.judging.aftermath import limits_broken, misjudged, truths
-from tests.sim.swarm.judging.idle import pruned, starving
 from tests.sim.swarm.judging.ordered_topic import orders, posted
 from tests.sim.swarm.judging.outcome import Outcome
 from tests.sim.swarm.judging.settling import Settling
-from tests.sim.swarm.judging.spreading import crowded
+from tests.sim.swarm.judging.spreading import crowded, pruned, starving
 from tests.sim.swarm.nemesis import Nemesis
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.world import vloop

@@ -20,7 +20,6 @@ from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.conservation import i1_conservation
 from tests.sim.swarm.judging.early import d19_early_rows_stay
 from tests.sim.swarm.judging.history import Incarnation
-from tests.sim.swarm.judging.idle import i18_pruned_paths_leave_what_is_needed
 from tests.sim.swarm.judging.keeping import (
     i1_rows_and_counts_agree,
     i11_safe_is_recovered,
@@ -33,7 +32,10 @@ from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
 from tests.sim.swarm.judging.spanning import i5_rows_that_span_intervals
-from tests.sim.swarm.judging.spreading import i17_voters_are_spread
+from tests.sim.swarm.judging.spreading import (
+    i17_voters_are_spread,
+    i18_pruned_paths_leave_what_is_needed,
+)
 from tests.sim.swarm.judging.sums import i1_buckets_add_up, i1_violations_are_counted
 from tests.sim.swarm.judging.topics import ordered_topic_has_one_order, topics_deliver_each_post_once
 from tests.sim.swarm.recovering import d4_old_voters_yield

@@ -1,6 +1,7 @@
-"""Whether voters are in as many racks as they can be, once the faults have stopped for long enough.
+"""Whether voters are in as many racks as they can be, and pruned paths leave what is needed.
 
-Owns the invariant and its reading of masters. Counts racks by itself, not by the product's measure.
+Owns the invariants and their reading of masters. Counts racks and paths by itself, not by the product's
+measure.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from tests.sim.swarm.judging.outcome import Outcome
 
 CALM_S = 120.0
 """Two look-ups, two exchanges, and an agent that is taken for dead until then."""
+
+KEPT = 2
+"""Sites that get all groups, and trees of each group that are used, where there are as many."""
 
 
 async def crowded(hosts: list[Host]) -> list[str]:
@@ -65,3 +69,45 @@ def crowding_of(master: Master, racks: dict[bytes, str], keeping: str) -> str:
 def i17_voters_are_spread(out: Outcome) -> Iterator[str]:
     """Two minutes after the last fault the voters of a job are in as many racks as they can be."""
     yield from out.crowded
+
+
+def starving(hosts: list[Host]) -> list[str]:
+    """Groups without a live path to their master, and jobs with fewer than two sites that get all groups."""
+    found = []
+    for host in hosts:
+        masters = {} if host.local is None else host.local.control.leadership.masters
+        for master in masters.values() if host.up and not host.left else ():
+            found += [f"{host.name}, {master.term.manifest.qualified}: {text}" for text in _starving(master)]
+    return found
+
+
+def pruned(hosts: list[Host]) -> int:
+    """How many paths all masters have pruned."""
+    living = [host.local.control for host in hosts if host.local is not None]
+    return sum(control.stats().get("control.pruned_paths", 0) for control in living)
+
+
+def _starving(master: Master) -> Iterator[str]:
+    layout, idle = master.term.layouts.layout, master.term.layouts.idle_paths.idle
+    if layout is None or not layout.sites:
+        return
+    gateways: dict[str, list[bytes]] = {}
+    for each in layout.gateways:
+        gateways.setdefault(each.group, []).append(each.contact.id)
+    fed = {
+        site.id: [any((one, site.id) not in idle for one in agents) for agents in gateways.values()]
+        for site in layout.sites
+    }
+    if not all(fed[layout.sites[0].id]):
+        yield "the master has no live path from a group"
+    if sum(all(each) for each in fed.values()) < min(KEPT, len(layout.sites)):
+        yield "fewer than two sites get all groups"
+    for group, agents in gateways.items():
+        used = sum(any((one, site.id) not in idle for site in layout.sites) for one in agents)
+        if used < min(KEPT, len(layout.sites), len(agents)):
+            yield f"{used} of {len(agents)} trees of {group} are used"
+
+
+def i18_pruned_paths_leave_what_is_needed(out: Outcome) -> Iterator[str]:
+    """The master gets each group, and two sites and two trees of each group are in use."""
+    yield from out.starving
