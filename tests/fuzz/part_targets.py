@@ -107,7 +107,7 @@ def _check_site(site: SiteRig, held: set[tuple[int, Segment]]) -> None:
         PART_BYTES + len(payload) for each in jobs for payload in each.parts.values()
     )
     assert site.sites.nbytes <= HELD_BYTES_MAX
-    assert all((partition, segment) in held for partition, segment, _ in parts)
+    assert all((part.partition, part.segment) in held for part, _ in parts)
     assert all(len(each.requests) <= REQUESTS_MAX for each in jobs)
     sent, site.context.out = site.context.out, []
     for effect in sent:
