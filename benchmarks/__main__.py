@@ -28,6 +28,7 @@ NAMES = (
     "tls",
     "host",
     "planners",
+    "wide_area",
     "replication",
     "coordination",
     "startup",
