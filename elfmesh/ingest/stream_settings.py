@@ -22,7 +22,7 @@ SPOOL_BYTES_MIN = 64_000_000
 """Minimum size of a spool; a smaller one could not hold the body of an HTTP request."""
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
-_LISTEN = re.compile(r"(?:udp|tcp|http|otlp|unix|unix-stream|program)://")
+_LISTEN = re.compile(r"(?:udp|tcp|http|otlp|otlp-grpc|unix|unix-stream|program)://")
 _OPTIONS = (
     "format",
     "read_from",
@@ -45,8 +45,8 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         path: file name or glob pattern; a stream has one of this, `listen`, `journal` and `kafka`.
-        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, otlp://HOST:PORT, unix:///PATH or
-            unix-stream:///PATH;
+        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, otlp://HOST:PORT,
+            otlp-grpc://HOST:PORT, unix:///PATH or unix-stream:///PATH;
             program://NAMESPACE/NAME for the inserts of programs of that name.
         journal: matches for the systemd journal, as for journalctl; an empty list is the whole journal.
         kafka: a topic: {servers, topic, partitions, options}.
@@ -156,8 +156,14 @@ def _check_source(stream: StreamConfig, where: str) -> None:
         raise ConfigError(what, where=where, hint="Specify one of path, listen, journal and kafka.")
     if stream.listen:
         address = parse_listen(stream.listen, where=f"{where}.listen")
-        if address.scheme == "otlp":
+        if address.scheme in ("otlp", "otlp-grpc"):
             _check_otlp(stream, where)
+            if address.scheme == "otlp-grpc" and importlib.util.find_spec("grpc") is None:
+                raise ConfigError(
+                    "needs the extra 'otel-grpc', which is not installed",
+                    where=f"{where}.listen",
+                    hint="Run: pip install 'elfmesh[otel-grpc]'",
+                )
     if kafka := stream.kafka:
         check_kafka(kafka.servers, kafka.topic, kafka.options, f"{where}.kafka")
     for match in stream.journal or ():

@@ -1,4 +1,4 @@
-"""Listening addresses of streams: `http://HOST:PORT` (`udp`, `tcp`, `otlp`), `unix:///PATH` (`unix-stream`).
+"""Listening addresses of streams: `http://HOST:PORT`, `unix:///PATH` and others in SCHEMES.
 
 `program://NAMESPACE/NAME` opens no socket; programs of this name insert into the stream (docs/programs.md).
 `unix:///PATH` is a datagram socket, like /dev/log; `unix-stream:///PATH` accepts connections.
@@ -12,7 +12,7 @@ from elfmesh.addresses import is_loopback, parse_address
 from elfmesh.control.jobs.manifest import split_name
 from elfmesh.errors import ConfigError
 
-SCHEMES = ("udp", "tcp", "unix", "unix-stream", "http", "otlp", "program")
+SCHEMES = ("udp", "tcp", "unix", "unix-stream", "http", "otlp", "otlp-grpc", "program")
 UNIX_PATH_BYTES_MAX = 100
 """Longest path of a unix socket: the kernel's limit, with some margin."""
 
@@ -38,7 +38,7 @@ def parse_listen(text: str, *, where: str) -> Address:
         raise ConfigError(
             f"{text!r} is not an address to listen on",
             where=where,
-            hint="udp://127.0.0.1:5514, tcp://..., http://..., otlp://... or unix:///run/elf.sock.",
+            hint="udp://127.0.0.1:5514, tcp://..., http://..., otlp://..., otlp-grpc://... or unix:///run/elf.sock.",
         )
     if scheme == "program":
         try:

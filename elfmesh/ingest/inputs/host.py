@@ -51,7 +51,7 @@ def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
     if not _is_input(config):
         return config
     path = str(directory / name / FILE_NAME)
-    if config.listen.startswith("otlp:"):
+    if config.listen.startswith(("otlp:", "otlp-grpc:")):
         return msgspec.structs.replace(config, path=path, format="json")
     return msgspec.structs.replace(config, path=path)
 
@@ -194,6 +194,12 @@ class Inputs:
             posts = Posts(writer, Otlp() if address.scheme == "otlp" else PlainLines())
             await posts.start(sock)
             return posts
+        if address.scheme == "otlp-grpc":
+            from elfmesh.ingest.inputs.otlp_grpc import LogsService
+
+            service = LogsService(writer)
+            await service.start(sock)
+            return service
         connections = Connections(writer)
         await connections.start(sock)
         return connections

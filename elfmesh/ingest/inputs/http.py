@@ -125,7 +125,7 @@ class Posts:
                 async with asyncio.timeout(BODY_S):
                     data = await self._body(request)
                 body = await self._reading.lines(data, request.content_type)
-                await self._keep(body)
+                await keep(self._writer, body)
             except TimeoutError:
                 raise BodyRefused(408, f"the body did not come within {BODY_S:g} s") from None
             finally:
@@ -136,18 +136,6 @@ class Posts:
             headers = {"Retry-After": str(RETRY_S)} if refusal.status in (429, 503) else {}
             return self._reading.refused(refusal, request.content_type, headers)
         return self._reading.accepted(body, request.content_type)
-
-    async def _keep(self, body: BodyLines) -> None:
-        self._writer.counters.overlong += body.rejected
-        if not body.lines:
-            return
-        if max(map(len, body.lines)) > LINE_BYTES_MAX:
-            self._writer.counters.overlong += 1
-            raise BodyRefused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
-        if self._writer.waiting:
-            raise BodyRefused(503, self._writer.counters.problem)
-        # The answer waits even if the request is cancelled, because queued lines will be written.
-        await self._writer.put(b"\n".join(body.lines) + b"\n", len(body.lines))
 
     async def _body(self, request: web.Request) -> bytes:
         encoding = request.headers.get("Content-Encoding", "identity").lower()
@@ -167,6 +155,20 @@ class Posts:
         if gzip is not None and gzip.begun:
             raise BodyRefused(400, "the gzip body is cut off")
         return b"".join(parts)
+
+
+async def keep(writer: SpoolWriter, body: BodyLines) -> None:
+    """Store the lines of a body; returns when they are durable. Raises BodyRefused."""
+    writer.counters.overlong += body.rejected
+    if not body.lines:
+        return
+    if max(map(len, body.lines)) > LINE_BYTES_MAX:
+        writer.counters.overlong += 1
+        raise BodyRefused(413, f"a line is longer than {LINE_BYTES_MAX} bytes")
+    if writer.waiting:
+        raise BodyRefused(503, writer.counters.problem)
+    # The answer waits even if the request is cancelled, because queued lines will be written.
+    await writer.put(b"\n".join(body.lines) + b"\n", len(body.lines))
 
 
 class _Gunzip:

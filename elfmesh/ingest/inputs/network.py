@@ -30,7 +30,7 @@ _UDP_TABLES = ("/proc/net/udp", "/proc/net/udp6")
 
 
 def open_socket(address: Address) -> socket.socket:
-    stream = address.scheme in ("tcp", "unix-stream", "http", "otlp")
+    stream = address.scheme in ("tcp", "unix-stream", "http", "otlp", "otlp-grpc")
     kind = socket.SOCK_STREAM if stream else socket.SOCK_DGRAM
     if address.path:
         family = socket.AF_UNIX

@@ -1,5 +1,7 @@
 """OTLP input: logs of OpenTelemetry over HTTP, in protobuf or JSON. A log record becomes a line of JSON.
 
+`otlp_grpc` is the input over gRPC, with the same lines.
+
     exporters: { otlphttp: { logs_endpoint: "http://127.0.0.1:4318/v1/logs" } }
 
 A line has `ts`, `severity`, `severity_number`, `message`, `service`, `host`, `scope`, `event`, `trace_id`,
@@ -24,7 +26,10 @@ from elfmesh.ingest.inputs.http import BODY_BYTES_MAX, BodyLines, BodyRefused
 from elfmesh.limits import LINE_BYTES_MAX
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+        ExportLogsServiceRequest,
+        ExportLogsServiceResponse,
+    )
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
@@ -49,18 +54,23 @@ class Otlp:
         return await asyncio.to_thread(log_lines, body, content_type, time.time_ns())
 
     def accepted(self, body: BodyLines, content_type: str) -> web.Response:
-        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-
-        answer = ExportLogsServiceResponse()
-        if body.rejected:
-            answer.partial_success.rejected_log_records = body.rejected
-            answer.partial_success.error_message = body.why
-        return _answer(answer, content_type, 200, {})
+        return _answer(response_of(body), content_type, 200, {})
 
     def refused(self, refusal: BodyRefused, content_type: str, headers: Mapping[str, str]) -> web.Response:
         from google.rpc.status_pb2 import Status
 
         return _answer(Status(message=refusal.why), content_type, refusal.status, headers)
+
+
+def response_of(body: BodyLines) -> ExportLogsServiceResponse:
+    """Return the answer to a request whose lines are durable."""
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+    answer = ExportLogsServiceResponse()
+    if body.rejected:
+        answer.partial_success.rejected_log_records = body.rejected
+        answer.partial_success.error_message = body.why
+    return answer
 
 
 def log_lines(body: bytes, content_type: str, received_ns: int) -> BodyLines:
