@@ -23,6 +23,7 @@ from elfmesh.api.client.client import Client
 from elfmesh.api.publish import publish_table
 from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
+from elfmesh.spark_bridge.quiet import quiet_start, reason_of
 
 
 def require_pyspark() -> None:
@@ -132,9 +133,17 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
     )
     for key, value in conf.items():
         builder = builder.config(key.replace("__", "."), value)
-    session = builder.getOrCreate()
+    with quiet_start(launches=_launches()):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _launches() -> bool:
+    """Return whether the next session of this process starts a JVM."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is None
 
 
 @contextmanager
@@ -145,15 +154,21 @@ def any_session(master: str | None = None) -> Iterator[Any]:
         master: "local[4]", "spark://host:port", "yarn", ..., or "sc://host:port"; None: this machine.
 
     Raises:
-        RuntimeFailure: pyspark or Java is missing, or no server answers.
+        RuntimeFailure: pyspark or Java is missing, no server answers, or Spark fails inside.
     """
     require_pyspark()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     before = SparkSession.getActiveSession()
     session = _session(master)
+    if before is None and not str(master).startswith("sc://"):
+        session.sparkContext.setLogLevel("OFF")  # the error of the command has the reason
     try:
         yield session
+    except (Py4JError, PySparkException) as error:
+        raise RuntimeFailure(f"Spark: {reason_of(error)}") from error
     finally:
         if before is None:  # otherwise the session belongs to the caller
             session.stop()
@@ -172,12 +187,12 @@ def _session(master: str | None) -> Any:
             return builder.remote(master).getOrCreate()
         require_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        session = builder.master(master).config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        with quiet_start(launches=_launches()):
+            session = builder.master(master).config("spark.ui.showConsoleProgress", "false").getOrCreate()
     except ElfError:
         raise
     except Exception as error:  # Spark raises many types of errors, some of them from Java
-        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RuntimeFailure(f"no Spark session at {master}: {text}") from None
+        raise RuntimeFailure(f"no Spark session at {master}: {reason_of(error)}") from None
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -262,7 +277,9 @@ def results(
     """
     require_pyspark()
     from elfmesh.spark_bridge.source import FORMAT
+    from elfmesh.spark_bridge.source_options import check_names
 
+    check_names(options)
     view = str(options.get("view", "")).removeprefix("rows")
     log = JobLog.of(job, api, view=view)
     ddl = log.ddl(wait_s=schema_wait_s)

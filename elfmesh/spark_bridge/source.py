@@ -17,19 +17,22 @@ a batch that is repeated after a crash may contain newer revisions of the same i
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from elfmesh.control.jobs.records import PAO
+from elfmesh.errors import ElfError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import IntervalBounds, narrow
 from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog, LogNumbering, LogOffsets, recreated
-from elfmesh.spark_bridge.source_options import IntervalPartition, Options, seconds, word
+from elfmesh.spark_bridge.source_options import IntervalPartition, Options, check_names, seconds, word
 
 try:  # PySpark 4.2 added admission control and availableNow for Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -45,7 +48,30 @@ END = 2**62
 """Position after all intervals."""
 
 TENTATIVE = "TENTATIVE"
+PLANNERS = "pyspark.sql.worker."
+"""Modules of the processes that plan reads."""
+
+HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+Method = TypeVar("Method", bound=Callable[..., Any])
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def _brief(method: Method) -> Method:
+    """Make Spark report an error of this package as one line, without the traceback.
+
+    The setting is one of the process. Processes that plan reads of data sources run no code of users.
+    """
+
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return method(*given, **named)
+        except ElfError:
+            if any(name.startswith(PLANNERS) for name in sys.modules):
+                os.environ[HIDE_TRACEBACK] = "1"
+            raise
+
+    return cast(Method, call)
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
@@ -62,10 +88,12 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
         """Return the short name of the format."""
         return FORMAT
 
+    @_brief
     def schema(self) -> str:
         """Return the columns of the job's results."""
         return self._log().ddl(wait_s=seconds(self.options, "schemaWait", SCHEMA_WAIT_S))
 
+    @_brief
     def reader(self, schema: Any) -> BatchReader:
         """Return a batch reader. It accepts filters on interval_index if Spark offers them."""
         # Spark refuses a reader that accepts filters while spark.sql.python.filterPushdown.enabled is off
@@ -77,12 +105,14 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
         log = self._log()
         return kind(log, Options.of(self.options, "earliest", len(log.addresses)), arrow_schema(schema))
 
+    @_brief
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802 - Spark's name
         """Return a partitioned stream reader."""
         log = self._log()
         return StreamReader(log, Options.of(self.options, "latest", len(log.addresses)), arrow_schema(schema))
 
     def _log(self) -> JobLog:
+        check_names(self.options)
         return JobLog.of(
             self.options.get("job", ""),
             self.options.get("api"),
@@ -119,6 +149,7 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips
 
     bounds = IntervalBounds()
 
+    @_brief
     def partitions(self) -> Sequence[InputPartition]:
         """Return one range of intervals per task."""
         held = self.log.offsets()

@@ -6,6 +6,7 @@ Reads no results and asks no agent.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,13 @@ from pyspark.sql.datasource import InputPartition
 
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.joblog import BAD_OPTION
+from elfmesh.text import nearest
+
+NAMES = (
+    *("job", "api", "state", "view", "startingInterval", "endInterval", "maxIntervalsPerTrigger"),
+    *("numPartitions", "longPoll", "schemaWait"),
+)
+"""The options of the source. Spark compares them without case, and passes them in lower case."""
 
 LONG_POLL_S = 1.0
 """How long a request for new intervals may wait, so that an idle stream does not spin and a new interval is
@@ -91,6 +99,20 @@ class Options:
         return [
             IntervalPartition(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))
         ]
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Check the names of options.
+
+    Raises:
+        ConfigError: a name is not that of an option.
+    """
+    known = {name.lower(): name for name in NAMES}
+    for given in options:
+        if given.lower() not in known:
+            near = nearest(given.lower(), known)
+            hint = f"Did you mean {known[near]}?" if near else f"The options are {', '.join(NAMES)}."
+            raise ConfigError(f"{BAD_OPTION}: {given} is not an option of the source elf. {hint}")
 
 
 def word(options: Any, name: str, *known: str) -> str:

@@ -12,20 +12,24 @@ import struct
 import sys
 import termios
 import time
+from collections.abc import Sequence
 
 from tests.patience import PATIENCE_S
 
 
 class Terminal:
-    """`elf` in a pseudo-terminal of some size, and all it wrote."""
+    """`elf`, or another command with its path, in a pseudo-terminal of some size, and all it wrote."""
 
-    def __init__(self, *arguments: str, rows: int = 24, columns: int = 120) -> None:
+    def __init__(
+        self, *arguments: str, rows: int = 24, columns: int = 120, command: Sequence[str] = ()
+    ) -> None:
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
             os.environ.update(TERM="xterm", COLUMNS="", LINES="")
             os.environ.pop("COLUMNS")
             os.environ.pop("LINES")
-            os.execv(sys.executable, [sys.executable, "-m", "elfmesh.agent", *arguments])
+            words = [*(command or (sys.executable, "-m", "elfmesh.agent")), *arguments]
+            os.execv(words[0], words)
         self.resize(rows, columns)
         self.text = ""
 

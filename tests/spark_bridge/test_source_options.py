@@ -8,7 +8,7 @@ from elfmesh.errors import ConfigError
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs pyspark")
 
-from elfmesh.spark_bridge.source_options import LONG_POLL_S, Options, seconds, word
+from elfmesh.spark_bridge.source_options import LONG_POLL_S, NAMES, Options, check_names, seconds, word
 
 
 def options(**given: str) -> Options:
@@ -62,3 +62,22 @@ def test_a_read_is_divided_into_ranges_that_follow_each_other(
     found = options().ranges(after, upto, earliest=3)
     assert [(each.after, each.upto) for each in found] == ranges
     assert [each.turn for each in found] == list(range(len(ranges)))
+
+
+def test_the_names_of_options_are_known_without_case() -> None:
+    check_names([*NAMES, *map(str.lower, NAMES)])
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("jobb", "Did you mean job"),
+        ("startingintervall", "Did you mean startingInterval"),
+        ("path", "The options are job, api, state"),
+    ],
+)
+def test_a_misspelt_option_is_named_with_the_nearest_one(name: str, hint: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"ELF_BAD_OPTION: {name} is not an option of the source elf. {hint}"
+    ):
+        check_names(["job", name])
