@@ -150,6 +150,21 @@ def announced() -> dict[str, str]:
     }
 
 
+def announced_refusals() -> list[dict[str, str]]:
+    """Return the plug-ins that are not used, and why, as an agent announces them. Imports nothing."""
+    return [
+        {
+            "kind": KINDS[group],
+            "plugin": each.name,
+            "package": each.package,
+            "version": each.version,
+            "reason": each.reason,
+        }
+        for group, (_, refused) in list(_FOUND.items())
+        for each in list(refused)
+    ]
+
+
 def _loaded(entry: importlib.metadata.EntryPoint) -> tuple[str, Any]:
     try:
         made = entry.load()

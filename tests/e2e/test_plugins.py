@@ -110,10 +110,16 @@ def test_an_agent_uses_all_three_and_another_one_without_them_refuses_the_job(
         warning = "the plug-in later (function) of laterp 1.0 is not used: it is for api_version 2"
         assert warning in agent.errors()
         listed = ran(None, "get", "plugins", "-o", "json", "--api", str(agent.api))
-        assert [json.loads(line) for line in listed.stdout.splitlines()] == [
-            {"agent": agent.name, "kind": kind, "plugin": name, "package": "elf-example", "version": "1.0"}
+        *usable, later = [json.loads(line) for line in listed.stdout.splitlines()]
+        about = {"agent": agent.name, "package": "elf-example", "version": "1.0", "problem": None}
+        assert usable == [
+            about | {"kind": kind, "plugin": name}
             for kind, name in (("format", "bars"), ("function", "vowels"), ("sink", "lines"))
         ], listed
+        assert (later["plugin"], later["problem"]) == (
+            "later",
+            "not used: it is for api_version 2, and this release has 1",
+        )
 
         fleet.start(1)
         text = JOB.replace("plug.vowels", "plug.again").replace("sum(", "max(")

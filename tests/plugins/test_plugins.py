@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.plugins import FUNCTIONS, SINKS, announced, plugins, refuse, refused
+from elfmesh.cli.host.doctor_checks import check_plugins
+from elfmesh.plugins import FUNCTIONS, SINKS, announced, announced_refusals, plugins, refuse, refused
 from tests.plugins.packages import Install, install
 
 __all__ = ["install"]
@@ -25,6 +26,24 @@ def test_a_plugin_of_this_version_is_used_and_announced(install: Install) -> Non
     assert str(plugins(FUNCTIONS)["good"]) == "function good of goodp 3.1"
     assert announced() == {"function/good": "goodp 3.1"}
     assert [*plugins(SINKS)] == ["kept"]
+
+
+def test_a_refused_plugin_is_announced_with_its_reason(install: Install) -> None:
+    install("laterp", GOOD, "2.0", functions={"later": "laterp:Later"})
+    assert announced_refusals() == [], "nothing is imported to announce it"
+    assert [*plugins(FUNCTIONS)] == []
+    assert announced_refusals() == [
+        {
+            "kind": "function",
+            "plugin": "later",
+            "package": "laterp",
+            "version": "2.0",
+            "reason": "it is for api_version 2, and this release has 1",
+        }
+    ]
+    (finding,) = check_plugins()
+    assert finding.status == "warn"
+    assert finding.found.startswith("the plug-in later (function) of laterp 2.0 is not used: ")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
-from elfmesh.plugins import announced
+from elfmesh.plugins import announced, announced_refusals
 from elfmesh.srt import Forest
 from elfmesh.storage import starving
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
@@ -307,6 +307,7 @@ class LocalAgent:
             "dead_letters": self.dead_letters.describe(),
             "functions": self.gate.functions.describe(),
             "plugins": announced(),
+            "refused_plugins": announced_refusals(),
             "authority": self.gate.describe(),
             "security": dict(parts.security()),
             "frame_log": {

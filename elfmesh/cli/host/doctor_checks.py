@@ -20,6 +20,7 @@ from elfmesh.agent.settings.config import AgentConfig, load_config
 from elfmesh.cli.host.validation import Problem, validate
 from elfmesh.control.jobs.load import EXPIRY_DAYS, days_left
 from elfmesh.errors import ElfError
+from elfmesh.plugins import refused
 from elfmesh.units import parse_size
 
 FILES_MIN = 4096
@@ -48,6 +49,12 @@ class HostFinding(NamedTuple):
     remedy: str = ""
 
 
+def check_plugins() -> list[HostFinding]:
+    """Return the plug-ins of this host that an agent does not use."""
+    remedy = "Install a release of the package for this one, or remove it."
+    return [HostFinding("plug-ins", "warn", str(each), remedy) for each in refused()]
+
+
 def check_configuration(path: str) -> tuple[AgentConfig | None, list[HostFinding]]:
     """Return the configuration, None if it is wrong, and what is wrong with it."""
     (checked,) = validate([path])
@@ -71,6 +78,7 @@ def on_this_host(config: AgentConfig) -> Iterator[HostFinding]:
     yield _memory(config)
     yield _disk(config)
     yield _certificates(config)
+    yield from check_plugins()
 
 
 def _data_directory(path: Path) -> HostFinding:

@@ -42,7 +42,7 @@ COLUMNS = {
         *("skew_seconds", "security"),
     ),
     "alerts": ("alert", "job", "labels", "state", "since", "condition", "not_evaluated_since"),
-    "plugins": ("agent", "kind", "plugin", "package", "version"),
+    "plugins": ("agent", "kind", "plugin", "package", "version", "problem"),
     "queries": ("query", "creator", "state", "stream", "agents", "created"),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
@@ -110,7 +110,11 @@ def _plugins(agent: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for place, package in sorted(agent.get("plugins", {}).items()):
         kind, _, name = place.partition("/")
         of, _, version = package.rpartition(" ")
-        yield {"agent": agent["name"], "kind": kind, "plugin": name, "package": of, "version": version}
+        about = {"agent": agent["name"], "kind": kind, "plugin": name, "package": of, "version": version}
+        yield about | {"problem": None}
+    for each in agent.get("refused_plugins", ()):  # an agent of an earlier release does not send them
+        about = {key: value for key, value in each.items() if key != "reason"}
+        yield {"agent": agent["name"]} | about | {"problem": f"not used: {each['reason']}"}
 
 
 def _distinguished(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

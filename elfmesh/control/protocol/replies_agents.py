@@ -50,6 +50,7 @@ class AgentDetails(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: Facts = UNSET
     functions: Facts = UNSET
     plugins: dict[str, str] | UnsetType = UNSET
+    refused_plugins: list[dict[str, str]] | UnsetType = UNSET
     authority: Facts = UNSET
     security: Facts = UNSET
     frame_log: Facts = UNSET
@@ -109,6 +110,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: Facts = UNSET
     functions: Facts = UNSET
     plugins: dict[str, str] | UnsetType = UNSET
+    refused_plugins: list[dict[str, str]] | UnsetType = UNSET
     authority: Facts = UNSET
     security: Facts = UNSET
     frame_log: Facts = UNSET

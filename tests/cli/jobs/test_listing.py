@@ -61,11 +61,23 @@ def test_several_jobs_are_a_table_and_queries_are_those_of_clients(api: str, bac
 
 def test_plugins_are_listed_by_agent(api: str, backend: FakeBackend) -> None:
     plugins = {"sink/lines": "elf-example 1.0", "function/vowels": "elf-example 1.0"}
-    backend.lists("agents", [{**WEB1, "plugins": plugins}, {**WEB1, "name": "web2"}])
+    refused = {
+        "kind": "format",
+        "plugin": "later",
+        "package": "laterp",
+        "version": "2.0",
+        "reason": "it is new",
+    }
+    about = {"plugins": plugins, "refused_plugins": [refused]}
+    backend.lists("agents", [{**WEB1, **about}, {**WEB1, "name": "web2"}])
     ran = elf("get", "plugins", "-o", "json", "--api", api)
+    usable = {"package": "elf-example", "version": "1.0", "problem": None}
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [
-        {"agent": "web1", "kind": kind, "plugin": name, "package": "elf-example", "version": "1.0"}
-        for kind, name in (("function", "vowels"), ("sink", "lines"))
-    ]
+        {"agent": "web1", "kind": "function", "plugin": "vowels"} | usable,
+        {"agent": "web1", "kind": "sink", "plugin": "lines"} | usable,
+        {"agent": "web1", "kind": "format", "plugin": "later", "package": "laterp", "version": "2.0",
+         "problem": "not used: it is new"},
+    ]  # fmt: skip
+    assert "not used: it is new" in elf("get", "plugins", "--api", api).stdout
     backend.lists("agents", [WEB1])
     assert elf("get", "plugins", "--api", api).stderr == "There are no plugins.\n"
