@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.errors import RuntimeFailure
+from elfmesh.spark_bridge import require_java, require_pyspark
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.plugins.packages import installed
 
@@ -64,6 +66,36 @@ def test_a_command_reads_the_format_and_calls_the_function(packages: Path, tmp_p
     assert "unknown function vowels" in without.stderr
     without = ran(None, "run", "SELECT 1 AS x FROM log", str(log), "--format", "bars")
     assert "unknown format 'bars'" in without.stderr
+
+
+@pytest.mark.spark
+def test_spark_reads_the_format_and_calls_the_function_on_its_executors(
+    packages: Path, tmp_path: Path
+) -> None:
+    try:
+        require_pyspark()
+        require_java()
+    except RuntimeFailure as missing:
+        pytest.skip(str(missing))
+    log = tmp_path / "bars.log"
+    log.write_text("\n".join(LINES) + "\n")
+    query = "SELECT path, sum(vowels(path)) AS v, max(ms) AS ms FROM log GROUP BY path ORDER BY path"
+    stream = f"log={log},format=bars"
+    found = ran(packages, "spark", "run", query, "--stream", stream, "-o", "json")
+    assert found.returncode == 0, found.stderr
+    expected = ran(packages, "run", query, str(log), "--format", "bars", "-o", "json")
+    rows = json.loads(found.stdout)["rows"]
+    assert (
+        rows
+        == json.loads(expected.stdout)["rows"]
+        == [
+            {"path": "/ae", "v": 10, "ms": 4},
+            {"path": "/xy", "v": 0, "ms": 4},
+        ]
+    )
+    assert found.stderr == ""
+    without = ran(None, "spark", "run", query, "--stream", f"log={log},format=json")
+    assert "unknown function vowels" in without.stderr
 
 
 def agent_with(packages: Path, root: Path, sinks: Path) -> Agent:
