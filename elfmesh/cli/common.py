@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from elfmesh.errors import DataError, QueryError
-from elfmesh.local.row_formats import ROW_FORMATS, row_format
+from elfmesh.local.row_formats import ROW_FORMATS, row_format, value_text
 from elfmesh.local.text_input import read_text
 from elfmesh.text import CSV_END, printable
 
@@ -311,11 +311,7 @@ def print_json(value: Any) -> None:
 def csv_line(values: Sequence[Any]) -> str:
     """Format one line of CSV: null is empty; lists and objects are JSON."""
     out = io.StringIO()
-    plain = [
-        "" if value is None else json.dumps(value) if isinstance(value, list | dict | bool) else value
-        for value in values
-    ]
-    csv.writer(out, lineterminator=CSV_END).writerow(plain)
+    csv.writer(out, lineterminator=CSV_END).writerow(map(value_text, values))
     return out.getvalue().removesuffix(CSV_END)
 
 

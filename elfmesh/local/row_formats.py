@@ -11,6 +11,8 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TextIO
 
+import msgspec
+
 from elfmesh.ql.values.row_json import encode_json
 from elfmesh.text import CSV_END, printable
 
@@ -24,9 +26,14 @@ class RowFormat(Protocol):
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text: lists, objects and booleans as JSON, null as nothing."""
+    """Return a value as text: lists, objects and booleans as JSON, null as nothing.
+
+    A number may be the text that it has in JSON (`msgspec.Raw`).
+    """
     if value is None:
         return ""
+    if isinstance(value, msgspec.Raw):
+        return bytes(value).decode()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):

@@ -15,6 +15,7 @@ from tests.e2e import live_page
 from tests.e2e.browser import Browser
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live_page import EXACT, HOSTILE, JOB, MARKS, interval_with, serious, with_token
+from tests.e2e.zygote import elf
 
 fleet, chrome, page = live_page.fleet, live_page.chrome, live_page.page
 pytestmark = MARKS
@@ -174,6 +175,8 @@ def test_the_rows_and_the_chart_are_saved_as_files(
     ]
     assert {row[2] for row in rows} == {record["interval"]["end"] for record in wanted}
     assert any(row[8] == str(EXACT) for row in rows)
+    printed = elf("results", JOB, "-o", "csv", "--api", fleet[0].api).stdout.splitlines()
+    assert set((tmp_path / name).read_text(encoding="utf-8").splitlines()) <= set(printed)
     chrome.click("button", "Save PNG")
     png = eventually(lambda: next(tmp_path.glob("e2e-live-*.png"), None), what="the picture")
     assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import click
+import msgspec
 
 from elfmesh.api.client.client import Client
 from elfmesh.api.client.result_range import first_of_last, interval_from
@@ -189,7 +190,8 @@ class _Csv:
         self._columns: list[str] | None = None
 
     def show(self, line: bytes) -> None:
-        found = _parse(line)
+        # numbers keep the text of the agent, as in the file that the web page saves
+        found = json.loads(line, parse_float=lambda text: msgspec.Raw(text.encode()))
         interval = found["interval"]
         head = [
             interval["index"],

@@ -50,7 +50,7 @@ def _stream_cost(name: str, facts: dict[str, Any]) -> StreamCost:
     """
     nbytes, read, cpu_s = int(facts["bytes"]), int(facts["read_bytes"]), float(facts["cpu_seconds"])
     rate = read / cpu_s * float(facts["cores"]) if read and cpu_s else None
-    seconds = 0.0 if not nbytes else None if rate is None else round(nbytes / rate, 3)
+    seconds = 0.0 if not nbytes else None if rate is None else round(nbytes / rate, 6)
     return StreamCost(
         stream=name,
         files=int(facts["files"]),

@@ -6,7 +6,9 @@ import asyncio
 import csv
 import io
 import json
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from elfmesh.api.client.client import Client
@@ -75,6 +77,20 @@ def test_results_as_csv_have_one_header(api: str) -> None:
     rows = list(csv.DictReader(io.StringIO(elf("results", "shop/top", "--api", api, "-o", "csv").stdout)))
     assert len(rows) == 10
     assert (rows[2]["interval_index"], rows[2]["product"], rows[2]["hits"]) == ("1", "apple", "1")
+
+
+def test_numbers_in_csv_have_the_text_of_the_agent_also_inside_lists(api: str, backend: FakeBackend) -> None:
+    values = {
+        "small": pa.array([1e-7]),
+        "large": pa.array([1e21]),
+        "money": pa.array([Decimal("1.50")], pa.decimal128(10, 2)),
+        "list": pa.array([[0.5, None, 1e21]]),
+        "flag": pa.array([True]),
+    }
+    backend.publish(9, pa.table(values))
+    *_, head, row = elf("results", "shop/top", "--api", api, "-o", "csv").stdout.splitlines()
+    assert head.endswith(",small,large,money,list,flag")
+    assert row.split(",", 6)[6] == '1e-7,1e21,1.50,"[0.5,null,1e21]",true'
 
 
 def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBackend) -> None:

@@ -23,8 +23,19 @@ const MARK = "$exact";
 
 /** JSON whose numbers keep every digit: one that a double would change becomes an `Exact`. */
 export function parse(text) {
-  const marked = text.replace(LONG, (found) =>
-    found[0] === '"' || same(found) ? found : `{"${MARK}":"${found}"}`,
+  return parsed(text, LONG, same);
+}
+
+const NUMBER = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+
+/** JSON whose numbers keep their text, for files: one that JavaScript writes in another way becomes an `Exact`. */
+export function parseTexts(text) {
+  return parsed(text, NUMBER, (digits) => String(Number(digits)) === digits);
+}
+
+function parsed(text, numbers, stays) {
+  const marked = text.replace(numbers, (found) =>
+    found[0] === '"' || stays(found) ? found : `{"${MARK}":"${found}"}`,
   );
   if (marked === text) return JSON.parse(text);
   return JSON.parse(marked, (_, value) =>
@@ -116,7 +127,7 @@ const LINE_MAX = 32 << 20;
  * Read an answer of results line by line. `record` gets the first part of each record, with `rowCount` rows in
  * all; `part` (optional) gets each part as it comes. `alive` is called for each piece.
  */
-async function readLines(response, record, part = null, alive = () => {}) {
+async function readLines(response, record, part = null, alive = () => {}, read = parse) {
   let held = "";
   let first = null;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -129,7 +140,7 @@ async function readLines(response, record, part = null, alive = () => {}) {
     if (held.length > LINE_MAX) throw new Error("an unterminated line");
     for (const line of parts) {
       if (!line) continue;
-      const each = parse(line);
+      const each = read(line);
       if (!each.interval) throw new ApiError(503, each);
       part?.(each);
       if ((each.part ?? 1) === 1) first = each;
@@ -139,8 +150,8 @@ async function readLines(response, record, part = null, alive = () => {}) {
   }
 }
 
-/** Read one page of results; returns the number of the interval with which the next page begins. */
-export async function readRecords(job, query, signal, record, part = null) {
+/** Read one page of results with `parse` or `parseTexts`; returns the number of the interval with which the next page begins. */
+export async function readRecords(job, query, signal, record, part = null, read = parse) {
   const options = { headers: headers(), signal, cache: "no-store" };
   let response;
   try {
@@ -150,7 +161,7 @@ export async function readRecords(job, query, signal, record, part = null) {
     throw new ApiError(0, SILENT);
   }
   if (!response.ok) throw new ApiError(response.status, parse(await response.text()));
-  await readLines(response, record, part);
+  await readLines(response, record, part, undefined, read);
   return Number(response.headers.get("X-Elf-Next"));
 }
 

@@ -1,7 +1,8 @@
 // What a job's page shows, as files: the rows of its intervals as CSV, and the chart as PNG.
 
+import { parseTexts } from "./api.js";
 import { readIntervals } from "./range.js";
-import { Exact, h, plain, show } from "./text.js";
+import { Exact, h, show } from "./text.js";
 
 const HEAD = ["interval_index", "interval_start", "interval_end", "state", "rev", "completeness"];
 
@@ -13,11 +14,17 @@ const MARGIN = 12;
 
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-/** A value in a line of CSV: null is empty, numbers have all digits, lists and objects are JSON. */
+/** A value in a line of CSV: null is empty, numbers have the text of the agent, lists and objects are JSON. */
 export function field(value) {
   if (value === null || value === undefined) return "";
+  return quoted(typeof value === "object" ? json(value) : String(value));
+}
+
+function json(value) {
   if (value instanceof Exact) return value.text;
-  return quoted(typeof value === "object" ? plain(value) : String(value));
+  if (Array.isArray(value)) return `[${value.map(json).join(",")}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}:${json(each)}`).join(",")}}`;
 }
 
 /**
@@ -41,7 +48,7 @@ export async function rowsAsCsv(job, intervals, signal) {
       if (JSON.stringify(names) !== JSON.stringify(columns)) add([...HEAD, ...(columns = names)]);
       add([interval.index, interval.start, interval.end, state, rev, completeness, ...names.map((name) => row[name])]);
     }
-  });
+  }, parseTexts);
   return new Blob(parts, { type: "text/csv;charset=utf-8" });
 }
 

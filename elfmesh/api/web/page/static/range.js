@@ -65,9 +65,9 @@ export async function intervalsIn(job, { from, to }, signal) {
 }
 
 /** Read the closed intervals [first, last], page by page; `record` gets each with at most the rows of one answer's line. */
-export async function readIntervals(job, { first, last }, signal, record, every = null) {
+export async function readIntervals(job, { first, last }, signal, record, every = null, read = undefined) {
   for (let next = first; next <= last; ) {
-    const after = await readRecords(job, `from=${next}&to=${last}&limit=${PAGE}`, signal, record, every);
+    const after = await readRecords(job, `from=${next}&to=${last}&limit=${PAGE}`, signal, record, every, read);
     if (!(after > next)) return;
     next = after;
   }
