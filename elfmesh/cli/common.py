@@ -308,6 +308,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
+def print_csv(values: Sequence[Any]) -> None:
+    """Print one line of CSV. `click.echo` would remove the escape sequences that values contain."""
+    sys.stdout.write(csv_line(values) + "\n")
+    sys.stdout.flush()
+
+
 def csv_line(values: Sequence[Any]) -> str:
     """Format one line of CSV: null is empty; lists and objects are JSON."""
     out = io.StringIO()
@@ -338,9 +344,9 @@ def print_rows(
         click.echo(out.getvalue(), nl=False)
         return
     if header:
-        click.echo(csv_line(columns))
+        print_csv(columns)
     for line in cells:
-        click.echo(csv_line(line))
+        print_csv(line)
 
 
 def end_with_reader() -> None:

@@ -107,23 +107,16 @@ class WorkerHost:
         self._scheduler, self._gate, self._guard = scheduler or Scheduler(), gate, guard
         self._jobs, self._early_members, self._closing = dict[bytes, LocalJob](), dict[bytes, int](), False
         self._cut_orders, self._end_orders = dict[bytes, ctl.CutPanes](), dict[bytes, ctl.EndLog]()
-        self._task_queue = TaskQueue(fatal)
+        self._task_queue, self.rates = TaskQueue(fatal), dict[str, ReadRate]()
         self._writer = FrameWriter(frames, executor, self._task_queue.spawn)
         self._posts = PostReaders(streams, open_reader, executor, emit, self._task_queue.spawn)
-        self.rates: dict[str, ReadRate] = {}
         stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
         def ingest(
             name: str, config: StreamConfig, reader: Reader, apart: bool = False, **how: Any
         ) -> Ingest:
             return Ingest(
-                stream(
-                    name,
-                    config,
-                    reader,
-                    agreed_us=agreed_us,
-                    rate=self.rates.setdefault(config.path, ReadRate()),
-                ),
+                stream(name, config, reader, agreed_us=agreed_us, rate=self._rate_of(config)),
                 executor,
                 self._scheduler.open(POLL_BYTES, apart=apart),
                 wall_us=wall_us,
@@ -154,6 +147,9 @@ class WorkerHost:
         for each in self.ingests.values():
             self._task_queue.spawn(each.run)
         self._isolation.watch()
+
+    def _rate_of(self, config: StreamConfig) -> ReadRate:
+        return self.rates.setdefault(config.path, ReadRate())
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         self._task_queue.command(effect.manifest.job_id, partial(self._start, effect))

@@ -25,7 +25,7 @@ NOISE = re.compile(
 """Lines of a start without a problem. Sessions of this package log errors only."""
 
 _ERROR = re.compile(
-    r"^(?:: |Caused by: )?(?:[\w.$]+\.)?\w*(?:Error|Exception|Failure|Unreachable): (?P<text>.*\S)",
+    r"(?:^|: |Caused by: )(?:[\w.$]+\.)?\w*(?:Error|Exception|Failure|Unreachable): (?P<text>.*\S)",
     re.MULTILINE,
 )
 _CODE = re.compile(r"^\[[A-Z_.]+\] |\s*SQLSTATE: \w+$")

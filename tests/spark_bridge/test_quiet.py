@@ -94,6 +94,10 @@ def test_only_lines_of_a_start_without_a_problem_are_noise(line: bytes, is_noise
     [
         (FAILED, "ELF_BAD_OPTION: '' is not the name of a job"),
         ("[NO_TABLE] there is no table. SQLSTATE: 42703\n== SQL ==", "there is no table."),
+        (
+            "[PY] no source: elfmesh.errors.ConfigError: ELF_BAD_OPTION: x is no option.\n SQLSTATE: 1",
+            "ELF_BAD_OPTION: x is no option.",
+        ),
         (JAVA, "Error while reading file a.parquet."),
         ("", "ValueError"),
         ("a line\nanother", "a line"),

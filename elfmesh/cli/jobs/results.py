@@ -23,9 +23,9 @@ from elfmesh.api.client.result_range import first_of_last, interval_from
 from elfmesh.api.line_parts import OPEN_STATES, ends, place_of
 from elfmesh.cli.common import (
     api_option,
-    csv_line,
     end_with_reader,
     job_argument,
+    print_csv,
     print_table,
     rows_output_option,
     say,
@@ -205,8 +205,8 @@ class _Csv:
             columns = list(row)
             if columns != self._columns:
                 self._columns = columns
-                click.echo(csv_line([*HEAD, *columns]))
-            click.echo(csv_line([*head, *row.values()]))
+                print_csv([*HEAD, *columns])
+            print_csv([*head, *row.values()])
 
 
 class _Rows:

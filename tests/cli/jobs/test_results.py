@@ -76,6 +76,7 @@ def test_results_on_a_terminal_never_obey_control_characters_of_a_log(api: str) 
 def test_results_as_csv_have_one_header(api: str) -> None:
     rows = list(csv.DictReader(io.StringIO(elf("results", "shop/top", "--api", api, "-o", "csv").stdout)))
     assert len(rows) == 10
+    assert rows[1]["product"] == "\x1b[2Jbad", "a file has the bytes of the value"
     assert (rows[2]["interval_index"], rows[2]["product"], rows[2]["hits"]) == ("1", "apple", "1")
 
 
