@@ -10,10 +10,10 @@ Misuse by our own code raises; a peer's fault is an effect and a counter, never 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from elfmesh.ids import ID_BYTES
 
@@ -114,13 +114,11 @@ class Effect:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tick(Event):
+class Tick(Event, Struct, frozen=True):
     """Time has passed; due timers fire. Harmless when early or repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Event):
+class Received(Event, Struct, frozen=True):
     """A message from a peer. `payload` is the raw bytes that travelled beside the header."""
 
     sender: Contact
@@ -128,8 +126,7 @@ class Received(Event):
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Send(Effect):
+class Send(Effect, Struct, frozen=True):
     """Send a message to a peer: at most once, may be lost; cores retransmit what matters.
 
     `lane` 0 is the strict-priority control lane; any other number is a bulk stream that shares the

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 API_VERSION = 1
 """The version of the protocols below. A plug-in that states another one is refused."""
@@ -65,8 +66,7 @@ class FunctionPlugin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """A usable plug-in: `made` is the class of the entry point, from version `version` of `package`."""
 
     group: str
@@ -79,8 +79,7 @@ class Plugin:
         return f"{KINDS[self.group]} {self.name} of {self.package} {self.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedPlugin:
+class RefusedPlugin(Struct, frozen=True):
     """A plug-in that cannot be used, and the reason."""
 
     group: str

@@ -22,10 +22,10 @@ Paper: ELF 2.2 (keys of a PAO are opaque bytes).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import (
@@ -64,8 +64,7 @@ class KeyTooLong(DataError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyForm:
+class KeyForm(Struct, frozen=True):
     """Form of key bytes: the canonical types of the key columns, and which have a marker for null."""
 
     types: tuple[pa.DataType, ...]

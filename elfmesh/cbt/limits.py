@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 STEP_BITS = 4
 """Bits of the placement hash by which a leaf splits: 16 ways."""
@@ -12,8 +12,7 @@ PLACE_BITS_MAX = 32
 collide."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeLimits:
+class TreeLimits(Struct, frozen=True):
     """Sizes of the parts of a tree. All are thresholds, which one push may exceed before they take effect.
 
     Attributes:

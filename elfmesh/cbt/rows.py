@@ -9,12 +9,12 @@ Paper: ELF 2.2 (PAO; groupby-aggregate).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import promote, type_from_name, type_name, unify
@@ -31,8 +31,7 @@ Types = tuple[pa.DataType, ...]
 """Types of the key columns, followed by those of the aggregates' values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Names of a table's keys, and names and kinds of its aggregates, in column order."""
 
     keys: tuple[str, ...]
@@ -51,8 +50,7 @@ class Layout:
         return tuple(unify(*column) for column in zip(names, left, right, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """PAO rows of one layout: canonical key columns, and one state per aggregate."""
 
     layout: Layout

@@ -10,10 +10,10 @@ bytes, adjacent keys share prefixes, which front-coding stores once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.kernel.protocol import Run
@@ -25,8 +25,7 @@ SORTED_OVERHEAD_BYTES = 600
 """Python objects of one block (measured for two columns)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SortedRows:
+class SortedRows(Struct, frozen=True):
     """PAO rows of one layout and one form, ordered by key bytes, each key once.
 
     `prefix` is a number of `bits` bits (a multiple of 4), with which the placement hash of every key begins.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.control.jobs.records import ResultRecord
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalResult:
+class IntervalResult(Struct, frozen=True):
     """Result of one interval, with its rows in the query's order."""
 
     record: ResultRecord

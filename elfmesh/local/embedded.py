@@ -16,11 +16,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.budget import MemoryBudget

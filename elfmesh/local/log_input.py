@@ -10,10 +10,10 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import BinaryIO
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.errors import DataError, QueryError
 from elfmesh.ingest.job_rows import JobRows

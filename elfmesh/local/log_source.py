@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from elfmesh.ingest.parsers import Parsed, Parser, StreamFormat
 from elfmesh.ingest.sources.blocks import Block
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-@dataclass(slots=True)
-class LogSource:
+class LogSource(Struct):
     """One file while it is read.
 
     Attributes:
@@ -32,8 +32,7 @@ class LogSource:
     lines: int = 0
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct):
     """One block of the input.
 
     Attributes:

@@ -9,7 +9,8 @@ are rows of the intervals in which they would be on agents.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.control.jobs.records import FIRST, NOT_COUNTED, counts_dict, counts_list, with_broken, with_late
@@ -26,8 +27,7 @@ MEMBERS = ("",)
 """The one producer of a run is the process that reads the logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownInterval:
+class ShownInterval(Struct, frozen=True):
     """An interval to finalise.
 
     Attributes:

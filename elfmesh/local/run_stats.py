@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class RunStats:
+class RunStats(Struct):
     """What a run has read so far.
 
     Attributes:

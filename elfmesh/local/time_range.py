@@ -7,11 +7,12 @@ line that cannot be parsed has no time; it is a parse error as in a run without 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.errors import DataError, UsageError
 from elfmesh.ingest.parsers import Parsed
@@ -19,8 +20,7 @@ from elfmesh.ingest.parsers.base import LazyArrays
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True):
     """Event times from `begin_us` on and before `end_us`; None: no limit.
 
     Raises:
@@ -40,8 +40,7 @@ class TimeRange:
         return self.begin_us is None and self.end_us is None
 
 
-@dataclass(slots=True)
-class RangeFilter:
+class RangeFilter(Struct):
     """Filter of the input of one run.
 
     Attributes:

@@ -16,8 +16,9 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from elfmesh.errors import StorageError
 from elfmesh.storage.starving import off_the_loop
@@ -29,8 +30,7 @@ REMEDY = "Make room there, or raise limits.memory."
 """Remedy in error messages, for the operator of an agent."""
 
 
-@dataclass(slots=True)
-class _Segment:
+class _Segment(Struct):
     """A segment file. `live` is the total size of its blobs that were not dropped."""
 
     fd: int
@@ -38,8 +38,7 @@ class _Segment:
     live: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Position of a blob, and its checksum."""
 
     segment: _Segment

@@ -4,13 +4,13 @@ import gc
 import random
 import threading
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elfmesh.cbt import CompressedBufferTree, TreeLimits
 from elfmesh.cbt.budget import MemoryBudget, NoLock

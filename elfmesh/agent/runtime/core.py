@@ -192,7 +192,7 @@ class AgentCore:
         assert isinstance(message, srt_messages.SegmentUp)
         segment, about = message.segment, (message.tree, message.segment.start, message.segment.stop)
         self._causes.note(now, "sent", *about, peer=effect.to.id, detail=segment.coverage)
-        return replace(effect, message=structs.replace(message, cause=self._causes.current))
+        return structs.replace(effect, message=structs.replace(message, cause=self._causes.current))
 
     def _pass_on(
         self, source: Machine, effect: Effect, queue: deque[tuple[Machine, Event]], outside: list[Effect]

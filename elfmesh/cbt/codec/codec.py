@@ -11,13 +11,13 @@ Paper: ELF 2.2 ("storing such data in compressed form").
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.codec import nearsum
@@ -91,8 +91,7 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True):
     states: tuple[StateHeader, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """Header and chunks of a block."""
 
     header: PackedHeader
@@ -137,8 +136,7 @@ def pack_parts(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class LaidState:
+class LaidState(Struct, frozen=True):
     """Layout of one aggregate; see `StateHeader`."""
 
     kind: str

@@ -14,12 +14,12 @@ Decoding gives exactly the encoded bits. A reader checks every length before it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import (
@@ -60,8 +60,7 @@ class Column(msgspec.Struct, array_like=True, frozen=True):
     extra: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
+class Laid(Struct, frozen=True):
     """Analysed column before it is cut into blocks; the properties common to all blocks are computed once.
 
     `values` (int64) has what is written as integers, `array` what is written in another way.

@@ -13,11 +13,11 @@ int64.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from elfmesh.errors import DataError
 
@@ -25,8 +25,7 @@ KEY_BYTES_MAX = 65_535
 """Longest key, because lengths in runs have at most two bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """Byte strings: key i is data[offsets[i] : offsets[i + 1]].
 
     Attributes:
@@ -42,8 +41,7 @@ class Keys:
         return len(self.offsets) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Strictly ascending keys (by unsigned bytes), front-coded.
 
     Attributes:
@@ -104,8 +102,7 @@ ANY_FLOAT = -1
 """Value of `digits` for floats that are not decimals."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShortSums:
+class ShortSums(Struct, frozen=True):
     """Exact sums in short form; see `elfmesh.cbt.codec.nearsum`.
 
     Attributes:
@@ -347,8 +344,7 @@ class Kernel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
+class KeyColumn(Struct, frozen=True):
     """Column for the encoding or from the decoding of key bytes.
 
     Attributes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt.errors import NotInvertible
 
@@ -21,8 +21,7 @@ Values: TypeAlias = pa.Array | tuple[pa.Array, ...] | None
 """Raw canonical values: none (count of rows), one column, or several for kinds with several inputs."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """States of one aggregate for all groups.
 
     Attributes:

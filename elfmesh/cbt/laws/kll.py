@@ -16,12 +16,12 @@ Paper: Karnin, Lang, Liberty, "Optimal quantile approximation in streams" (FOCS 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import byte_layout, to_int64, type_name, valid_mask
@@ -113,8 +113,7 @@ class Kll(Law):
             raise ValueError("the weights of a kll do not add up to its n")
 
 
-@dataclass(frozen=True, slots=True)
-class _Items:
+class _Items(Struct, frozen=True):
     """Values with their level and group, ordered by group, level, value.
 
     Attributes:

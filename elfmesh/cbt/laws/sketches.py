@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt.laws.hll import COUPONS_MAX, LOG_REGISTERS, REGISTERS
 from elfmesh.cbt.laws.murmur import SEED_HASH
@@ -150,8 +150,7 @@ def _kll_read(held: bytes, ranks: Sequence[float]) -> list[float] | None:
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class KllHeld:
+class KllHeld(Struct, frozen=True):
     """Content of a kll of doubles.
 
     Attributes:

@@ -16,9 +16,9 @@ Paper: ELF 2.2 (PAO).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.growing import Growing
@@ -29,8 +29,7 @@ _SIGN = np.uint64(1 << 63)
 _ARENA_BYTES_MIN = 1 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Strings:
+class Strings(Struct, frozen=True):
     """Byte strings: string i is data[starts[i] : starts[i] + lengths[i]].
 
     Attributes:

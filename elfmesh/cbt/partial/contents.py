@@ -9,11 +9,11 @@ Paper: ELF 2.2 (PAOs are merged wherever two meet).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt.codec.blocks import read_block, write_block
 from elfmesh.cbt.keys import KeyForm, form_of, unify_forms

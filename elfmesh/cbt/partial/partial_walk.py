@@ -11,8 +11,10 @@ Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
@@ -74,8 +76,7 @@ def merge_streams(streams: Sequence[SortedBlocks], pieces: int = 1) -> Iterator[
     return _Walk(JOINED_ROWS_MAX * pieces, BLOCK_BYTES_WANTED * pieces).over(0, 0, [], streams)
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(Struct, frozen=True):
     """Merge of streams, with the target sizes of blocks."""
 
     joined_rows_max: int

@@ -10,10 +10,10 @@ is sorted and merged when it is full. A table merges at once, so a hot set needs
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.codec.codec import Packed, pack_parts
@@ -48,8 +48,7 @@ _OBJECT_BYTES = 700
 _ACCUMULATOR_BYTES = 300
 
 
-@dataclass(frozen=True, slots=True)
-class HotRows:
+class HotRows(Struct, frozen=True):
     """Copy of the root's rows, in no order, each key once."""
 
     layout: Layout

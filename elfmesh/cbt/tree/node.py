@@ -13,9 +13,9 @@ balanced without rotations, and the blocks of two trees have compatible prefixes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.budget import BlobStore

@@ -10,7 +10,9 @@ Paper: ELF 2.2 ("flush" fetches the entire results).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.cbt.keys import KeyForm
 from elfmesh.cbt.limits import STEP_BITS
@@ -25,8 +27,7 @@ ROOT_BLOCK_ROWS = 1 << 16
 _PLACE_BITS_MAX = 16
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenNode:
+class FrozenNode(Struct, frozen=True):
     """Immutable copy of a member of the tree."""
 
     bits: int

@@ -13,7 +13,6 @@ their own interval.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from math import gcd
@@ -21,6 +20,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from elfmesh.cbt.budget import Budget
 from elfmesh.cbt.limits import TreeLimits
@@ -58,8 +58,7 @@ class TableSpec(Protocol):
     def aggregates(self) -> Aggregates: ...
 
 
-@dataclass(slots=True)
-class _Pane:
+class _Pane(Struct):
     """Trees of one pane by table; `fresh` rows were added after the pane entered the sliding window."""
 
     settled: dict[str, CompressedBufferTree] = field(default_factory=dict)

@@ -10,16 +10,15 @@ Paper: ELF 2.2 requires an inverse; this module is for aggregates without one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.windows.registers import Register
 
 
-@dataclass(slots=True)
-class Undo:
+class Undo(Struct):
     """States in the front of the groups of a block, before the block was merged.
 
     `ids` are int32, because a window of 2**31 groups exceeds every limit; `known` tells which of them had a
@@ -35,8 +34,7 @@ class Undo:
         return self.ids.nbytes + self.known.nbytes + sum(state.nbytes for state in self.states)
 
 
-@dataclass(slots=True)
-class Stacks:
+class Stacks(Struct):
     """Aggregates without an inverse: panes below `split` in front, others in back, and the merge of both.
 
     `undo` has for each pane of the front its previous states, in the order in which they were stored.

@@ -7,10 +7,11 @@ workers and in the finaliser.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from elfmesh import ql
 from elfmesh.control.jobs.manifest import TEXT_BYTES_MAX, JobNames
@@ -32,8 +33,7 @@ PARTITIONS_MAX = 64
 """Maximum number of trees of one job, because each member has a parent in every tree."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlan:
+class JobPlan(Struct, frozen=True):
     """Parameters of a job for masters and members.
 
     Attributes:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from elfmesh.control.jobs.hidden_fields import FieldRules
 from elfmesh.control.jobs.policy import META, RAW

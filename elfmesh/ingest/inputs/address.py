@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.addresses import is_loopback, parse_address
 from elfmesh.control.jobs.manifest import split_name
@@ -17,8 +17,7 @@ UNIX_PATH_BYTES_MAX = 100
 """Longest path of a unix socket: the kernel's limit, with some margin."""
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Struct, frozen=True):
     """Parsed address, with a scheme in SCHEMES; `path` is for unix sockets, or the name of a program."""
 
     scheme: str

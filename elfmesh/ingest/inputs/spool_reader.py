@@ -6,8 +6,9 @@ The file that grows is not read to its end while a program's lines wait to be wr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader

@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from elfmesh.ingest.parsers.framing import Framing
 from elfmesh.ingest.parsers.lines import Lines
@@ -58,8 +58,7 @@ class LazyArrays(Mapping[str, pa.Array]):
         return frozenset(self._made)
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     """Parsed block.
 
     Attributes:
@@ -92,8 +91,7 @@ class Parsed:
         return make_batch([self.arrays[name] for name in names], names, self.rows)
 
 
-@dataclass(slots=True)
-class ParsedColumns:
+class ParsedColumns(Struct):
     """Columns that a format has extracted from the lines of a block.
 
     Attributes:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import field
 
+from elfmesh.compared import Compared
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.cells import event_times
 from elfmesh.ingest.parsers.time_pattern import LEAP_YEARS_APART, check_pattern, has_zone, times_by
@@ -53,17 +54,17 @@ _ZONED = r"(?i)\d:\d{2}(?::\d{2})?(?:[.,]\d+)?\s*(?:z|utc|gmt|ut|[+-]\d{2}(?::?\
 _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 
 
-@dataclass(frozen=True)
-class LocalClock:
+class LocalClock(Compared, frozen=True):
     """Interpretation of times: the IANA zone, the year (None: by the file's modification time), the pattern.
 
     With a pattern, all times are read by it (see `time_pattern`).
     """
 
+    aside: ClassVar[frozenset[str]] = frozenset({"_began_us"})
     zone: str = "UTC"
     year: int | None = None
     pattern: str = ""
-    _began_us: int = field(default_factory=lambda: time.time_ns() // 1000, compare=False)
+    _began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
     def __post_init__(self) -> None:
         try:

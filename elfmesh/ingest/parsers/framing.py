@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
@@ -42,8 +42,7 @@ _STAMP = (
 )
 
 
-@dataclass(frozen=True)
-class RecordBounds:
+class RecordBounds(Struct, frozen=True):
     """Limits of a record: non-blank lines, and bytes."""
 
     lines: int = LINES_MAX

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.access import INTEGERS, AccessParser, VhostParser
@@ -37,8 +37,7 @@ Names = tuple[str, ...]
 Types = Mapping[str, pa.DataType]
 
 
-@dataclass
-class Request:
+class Request(Struct):
     """Arguments for the construction of a parser.
 
     `argument` follows the format's name and a colon. `head` has the first bytes of the file if reading begins
@@ -54,8 +53,7 @@ class Request:
     head: bytes | None = None
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """Format; its name may ("?"), must ("!") or must not ("") have an argument."""
 
     make: Callable[[Request], Parser]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.base import (
@@ -35,8 +35,7 @@ Kept = list[int] | Positions | None
 """Indices of the valid lines, ascending; None: all."""
 
 
-@dataclass(frozen=True)
-class TextOptions:
+class TextOptions(Struct, frozen=True):
     """Options of a stream for its values: declared types, the field of `ts`, and the clock."""
 
     declared: Mapping[str, pa.DataType] = field(default_factory=dict)

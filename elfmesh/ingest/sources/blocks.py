@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.sources.compressed import compression, decoded
@@ -28,8 +30,7 @@ LINE_PEEK_BYTES = 8 << 10
 """Bytes before the end of a block in which a line's end is searched, so that the block needs no copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Complete lines from one source.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.ingest.parsers import Parsed, Parser
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 HEAD_BYTES = 1 << 10
 """Bytes at the beginning of a file that identify it."""
@@ -61,8 +61,7 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, offset=offset, mark=mark, role=READING)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Bytes of a source that were never read: one loss (D-1's source_gap); `nbytes` None: unknown."""
 
     path: str
@@ -74,8 +73,7 @@ class Gap:
         return f"{self.path}: {what}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
+class SourceState(Struct, frozen=True):
     """State of one source after a poll; no `generations` if those of open files are unknown."""
 
     id: SourceId

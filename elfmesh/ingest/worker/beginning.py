@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import Budget
@@ -17,8 +18,7 @@ from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.safeguards import safeguard
 
 
-@dataclass(frozen=True, slots=True)
-class SharedWorkerState:
+class SharedWorkerState(Struct, frozen=True):
     """Objects that all workers of a job at an agent share.
 
     Attributes:
@@ -44,8 +44,7 @@ class SharedWorkerState:
 
 
 @safeguard("replay-boundary")
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """State of a job at a restart, from its last frame.
 
     Attributes:

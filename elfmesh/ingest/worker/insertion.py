@@ -7,11 +7,11 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import Panes
 from elfmesh.cbt.columns import normalise

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.cbt import Content, Encode, PartialTooLarge
 from elfmesh.control.jobs.records import BUCKETS, CONTRIBUTED, OVERFLOW
 
 
-@dataclass(frozen=True, slots=True)
-class OpenInterval:
+class OpenInterval(Struct, frozen=True):
     """Interval that is about to be sealed: its counts and its tables, None if it has no rows."""
 
     index: int
@@ -18,8 +19,7 @@ class OpenInterval:
     tables: Mapping[str, Content] | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerInterval:
+class WorkerInterval(Struct, frozen=True):
     """Sealed interval: records per bucket of `BUCKETS`, and one partial (or b"") per partition."""
 
     index: int

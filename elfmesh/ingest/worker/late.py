@@ -11,10 +11,10 @@ Paper: none; ELF drops late records. Deviation: partial aggregates are merged; s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 from sortedcontainers import SortedDict
 
 from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_parts, merge_partials
@@ -51,8 +51,7 @@ Lost: TypeAlias = tuple[int, tuple[int, ...]]
 """An interval, and the counts of its late records that no revision contains."""
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """Contribution of one interval, with its late records.
 
     `rev` is at least 2. `added` has the counts of the records since the previous revision; `evaluated` is the
@@ -67,8 +66,7 @@ class Revision:
     evaluated: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """Evaluation of the intervals from `start` up to the next evaluation; see `terms.Stage.evaluated`.
 
     Records before `since_us` are filtered (`Manifest.since_us`); None: none are.
@@ -80,8 +78,7 @@ class Evaluation:
     since_us: int | None = None
 
 
-@dataclass(slots=True)
-class _Late:
+class _Late(Struct):
     """Late records of one interval that are in no revision yet."""
 
     panes: Panes
@@ -89,8 +86,7 @@ class _Late:
     counts: list[int] = field(default_factory=lambda: list(NOT_COUNTED))
 
 
-@dataclass(slots=True)
-class Fed:
+class Fed(Struct):
     """Outcome of feeding some late records.
 
     Attributes:

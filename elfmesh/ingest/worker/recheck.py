@@ -11,8 +11,9 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from elfmesh import ql
 from elfmesh.cbt.budget import MemoryBudget

@@ -8,7 +8,7 @@ Paper: ELF 3 (job functions updated at run time).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from elfmesh import ql
 from elfmesh.control.jobs.records import EXPIRED, FILTERED, FIRST, LATE

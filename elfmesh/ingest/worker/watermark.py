@@ -22,7 +22,8 @@ late, and late records are counted.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from elfmesh.safeguards import safeguard
 
@@ -41,8 +42,7 @@ SINCE_EVER = -(2**62)
 """Time before all records, in microseconds; sums with it fit in 64 bits."""
 
 
-@dataclass(slots=True)
-class _Source:
+class _Source(Struct):
     """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last delivered a time.
 
     `ended`: it was read to its end once.

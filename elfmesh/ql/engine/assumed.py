@@ -16,11 +16,11 @@ Paper: Blazes V-A (functional dependencies); the check is an addition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.kernel.placement import hash_rows
@@ -51,8 +51,7 @@ _LEFT, _RIGHT = 1, 2
 """Seeds of the hashes of the two sides."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRecords:
+class CheckedRecords(Struct, frozen=True):
     """What a block of records says of the assumptions.
 
     Attributes:

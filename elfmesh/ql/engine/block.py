@@ -9,13 +9,13 @@ on the parser.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.functions.compiler import read_column
@@ -32,8 +32,7 @@ SPREAD_MAX = 4
 """Maximum number of slots per row of the array in which panes are counted; above it, the panes are sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """Event times of some rows: int64 microseconds, rows without a time (None: all have one), extremes."""
 
     values: Ints
@@ -42,8 +41,7 @@ class Times:
     largest: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PaneIndices:
+class PaneIndices(Struct, frozen=True):
     """Panes of rows, counts ascending by pane; `in_order` is true if the rows are in the order of panes."""
 
     indices: Ints

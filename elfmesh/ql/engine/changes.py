@@ -9,9 +9,11 @@ Paper: ELF 3 ("update the filter functions", "user-specified map/reduce function
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
@@ -50,8 +52,7 @@ _NOT_RECORDS = frozenset(
 COMPARED_MAX = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Effect of a new text.
 
     Attributes:

@@ -8,11 +8,12 @@ fails is excluded from all parts of the statement and counted in a bucket of its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ql.engine.block import BlockRows
@@ -31,8 +32,7 @@ _COLUMN = f"{LOOKED_UP}call."
 """Prefix of the columns of calls. No field of a log or a lookup table begins with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """Call of a function; nested calls are replaced by the columns of their values."""
 
     name: str

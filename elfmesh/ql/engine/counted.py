@@ -16,10 +16,10 @@ reached). Deviation: the count is per group, and starts again at the first windo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.cbt import finish_blocks, kernel
 from elfmesh.cbt.keys import TABLE_SEED, encode, form_of
@@ -66,8 +66,7 @@ def step(statement: Statement, open_: Open, pane: ClosedPane) -> GroupStep:
     return GroupStep(finish_blocks(ended), share, replace(left, lacking=lacking))
 
 
-@dataclass(frozen=True, slots=True)
-class _Records:
+class _Records(Struct, frozen=True):
     """Records of all groups in order.
 
     Attributes:

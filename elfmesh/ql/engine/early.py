@@ -7,7 +7,8 @@ Agents use the local condition, the master uses HAVING.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.cbt.rows import Rows, finish_rows
 from elfmesh.ql.engine.finalise import Finaliser, Finished

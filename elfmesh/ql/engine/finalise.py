@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.base import Values
@@ -52,8 +53,7 @@ DISTINCT_ROWS = "\0rows"
 """Column of a distinct table that was counted in advance: the number of values of each key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """Rows that passed HAVING, not ordered yet.
 
     Attributes:
@@ -82,8 +82,7 @@ class Finished:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """Operands of a plan for certain types of the reduced columns.
 
     An operand is None for a column that is shown unchanged.

@@ -7,12 +7,12 @@ and cost one row per distinct value. Spark's `percentile` holds the same values 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.laws import LAWS
@@ -24,8 +24,7 @@ from elfmesh.ql.values.types import BIGINT, DOUBLE, VOID
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
+class _Values(Struct, frozen=True):
     """Distinct values without nulls: their positive counts, and the result row of each."""
 
     values: pa.Array

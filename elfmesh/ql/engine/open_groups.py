@@ -13,15 +13,14 @@ Paper: ELF 2.2 (PAOs merge wherever two meet).
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from elfmesh.cbt import Content, TypeConflict, decode_partial, encode_partial
@@ -88,8 +87,7 @@ _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(_Stored)
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """Open groups, by the least completeness of the intervals that may contain their records.
 
     Attributes:
@@ -117,8 +115,7 @@ class Open:
 NONE = Open({})
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedPane:
+class ClosedPane(Struct, frozen=True):
     """Content of an interval that closes.
 
     Attributes:
@@ -143,8 +140,7 @@ class ClosedPane:
         return {name: rows for name, content in self.tables.items() if (rows := all_rows(content)).count}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStep:
+class GroupStep(Struct, frozen=True):
     """Result of a step.
 
     Attributes:
@@ -184,7 +180,7 @@ def read_open(data: bytes, text: str, kind: str) -> Open:
         return NONE
     shares = [(share, _tables(partial)) for share, partial in stored.shares]
     found = together(shares, kind, _tables(stored.ended) if stored.ended else {}, stored.due_us)
-    return dataclasses.replace(found, lacking=stored.lacking)
+    return replace(found, lacking=stored.lacking)
 
 
 def lacking_after(data: bytes, text: str, kind: str, end_us: int) -> bytes:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
 
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
@@ -51,8 +51,7 @@ IMPLICIT_COLUMNS = ("_raw", "_source", "_host")
 """Columns that every format has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """Contribution of some records.
 
     Attributes:
@@ -87,8 +86,7 @@ class Prepared:
         return self.records.rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """Operands of a plan for one input schema."""
 
     where: tuple[ExprKey, Operand] | None
@@ -98,8 +96,7 @@ class _Compiled:
     seal: _CompiledSeal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _CompiledSeal:
+class _CompiledSeal(Struct, frozen=True):
     """Operands of SEALED: the condition of punctuations, and the columns of their table by name."""
 
     when: Operand
@@ -107,7 +104,6 @@ class _CompiledSeal:
     columns: Mapping[str, Operand]
 
 
-@dataclass(slots=True)
 class PartQuery:
     """Evaluator of one part without an open `*` (see `elfmesh.ql.expand`).
 
@@ -116,37 +112,35 @@ class PartQuery:
     `member` is the producer of punctuations that do not name one.
     """
 
-    statement: Statement
-    lookup: LookupSource | None = None
-    carries: bool = False
-    member: str = ""
-    finaliser: Finaliser = field(init=False, repr=False)
-    _fields: tuple[str, ...] = field(init=False, repr=False)
-    _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
-        default_factory=OrderedDict, repr=False
-    )
+    __slots__ = ("_compiled", "_fields", "carries", "finaliser", "lookup", "member", "statement")
 
-    def __post_init__(self) -> None:
-        if self.statement.star:
-            raise self.statement.origin.error(
-                "SELECT * needs the columns of the log",
-                self.statement.offset,
-                "Name the fields after SELECT.",
+    def __init__(
+        self,
+        statement: Statement,
+        lookup: LookupSource | None = None,
+        carries: bool = False,
+        member: str = "",
+    ) -> None:
+        if statement.star:
+            raise statement.origin.error(
+                "SELECT * needs the columns of the log", statement.offset, "Name the fields after SELECT."
             )
+        self.statement, self.lookup, self.carries, self.member = statement, lookup, carries, member
+        self._compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = OrderedDict()
         used = {
             node.path
-            for expr in record_expressions(self.statement.plan)
+            for expr in record_expressions(statement.plan)
             for node in walk(expr)
             if isinstance(node, FieldRef)
         }
         scalars = {
             node.name
-            for expr in record_expressions(self.statement.plan)
+            for expr in record_expressions(statement.plan)
             for node in walk(expr)
             if isinstance(node, Scalar)
         }
         self._fields = tuple(sorted(used | scalars))
-        self.finaliser = Finaliser(self.statement)
+        self.finaliser = Finaliser(statement)
 
     @property
     def columns(self) -> tuple[str, ...]:

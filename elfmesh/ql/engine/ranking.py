@@ -7,12 +7,12 @@ equal tables always give equal numbers. (Spark leaves the order of ties open.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from elfmesh.ql.engine.finalise import sorted_rows
 from elfmesh.ql.expressions.nodes import Frame, Literal, Over
@@ -27,8 +27,7 @@ RUNNING = Frame(False, None, 0)
 """Default frame with ORDER BY: up to the current row and its peers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """Order of rows for OVER: per position the row, the bounds of its partition and of its peers."""
 
     rows: Ints

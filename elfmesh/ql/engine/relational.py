@@ -8,11 +8,11 @@ memory is allocated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from elfmesh.cbt import Panes, finish
 from elfmesh.errors import QueryError
@@ -95,8 +95,7 @@ class Relational:
             self.unlisted[call] = text
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Evaluation of one interval."""
 
     statement: Statement

@@ -8,13 +8,13 @@ not null, at most MAX GAP away.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.resampling import Fill, FillRule
@@ -33,8 +33,7 @@ Constant = Callable[[FillRule, pa.DataType], pa.Scalar]
 Refuse = Callable[[str, str], QueryError]
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """Rows and grid points of all partitions in order, and of each grid point whether a row is missing there.
 
     `rows` has the row of the table, -1 for a grid point.

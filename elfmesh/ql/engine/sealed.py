@@ -15,11 +15,11 @@ Paper: Blazes III (sealing); the numbers of producers and of records are additio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.laws import LAWS

@@ -13,9 +13,8 @@ Paper: Akidau et al. 2015, 2.2 (sessions).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.rows import Rows

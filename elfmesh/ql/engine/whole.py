@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import Panes, finish_blocks
 from elfmesh.errors import QueryError
@@ -35,7 +35,6 @@ T = TypeVar("T")
 Bounds = tuple[int, int] | None
 
 
-@dataclass(slots=True)
 class Query:
     """Evaluator of one statement without an open `*` (see `elfmesh.ql.expand`).
 
@@ -43,32 +42,35 @@ class Query:
     `member` names the agent as a producer of punctuations.
     """
 
-    statement: Statement
-    labels: Mapping[str, str] | None = None
-    lookup: LookupSource | None = None
-    functions: FunctionSource | None = None
-    member: str = ""
-    assumptions: AssumptionChecker = field(init=False, repr=False)
-    _parts: tuple[PartQuery, ...] = field(init=False, repr=False)
-    _calls: FunctionCalls | None = field(init=False, repr=False, default=None)
-    _relational: Relational | None = field(init=False, repr=False)
+    __slots__ = (
+        *("_calls", "_parts", "_relational", "assumptions"),
+        *("functions", "labels", "lookup", "member", "statement"),
+    )
 
-    def __post_init__(self) -> None:
-        if self.statement.star:
-            raise self.statement.origin.error(
-                "SELECT * needs the columns of the log", self.statement.offset,
-                "Name the fields after SELECT.",
-            )  # fmt: skip
-        self.assumptions = AssumptionChecker(self.statement)
-        parts = self.statement.parts or (self.statement,)
-        if self.statement.functions:
-            self._calls = FunctionCalls(parts, self.functions)
+    def __init__(
+        self,
+        statement: Statement,
+        labels: Mapping[str, str] | None = None,
+        lookup: LookupSource | None = None,
+        functions: FunctionSource | None = None,
+        member: str = "",
+    ) -> None:
+        if statement.star:
+            raise statement.origin.error(
+                "SELECT * needs the columns of the log", statement.offset, "Name the fields after SELECT."
+            )
+        self.statement, self.labels, self.lookup = statement, labels, lookup
+        self.functions, self.member = functions, member
+        self.assumptions = AssumptionChecker(statement)
+        self._calls: FunctionCalls | None = None
+        parts = statement.parts or (statement,)
+        if statement.functions:
+            self._calls = FunctionCalls(parts, functions)
             parts = self._calls.parts
-        lookup, job = self.lookup, self.statement.job
-        if job is not None and job.tables:
-            lookup = with_tables(job.tables, lookup)
-        self._parts = tuple(PartQuery(part, lookup, member=self.member) for part in parts)
-        self._relational = None if self.statement.relation is None else Relational(self.statement)
+        if statement.job is not None and statement.job.tables:
+            lookup = with_tables(statement.job.tables, lookup)
+        self._parts = tuple(PartQuery(part, lookup, member=member) for part in parts)
+        self._relational = None if statement.relation is None else Relational(statement)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,9 +14,8 @@ records at T - w are dropped, because only records within less than w match.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from elfmesh.cbt import finish_blocks
 from elfmesh.cbt.rows import Rows, combine

@@ -10,8 +10,9 @@ Paper: ELF 2.2 (a job reduces PAOs and shows a function of them).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Literal
@@ -49,8 +50,7 @@ class Reduction(Protocol):
 Builder = Callable[[Reduction, Aggregate], Expr]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """Entry of one aggregate: argument counts (`most` None: no limit), signature, builder, DISTINCT."""
 
     least: int

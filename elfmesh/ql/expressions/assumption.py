@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
+from elfmesh.compared import Compared
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
-@dataclass(frozen=True, slots=True)
-class AssumedBound:
+class AssumedBound(Compared, frozen=True):
     """`column >= limit`, or with `upper` `column <= limit`, for every record that has a value."""
 
+    aside: ClassVar[frozenset[str]] = frozenset({"at"})
     column: str
     limit: int | float
     upper: bool = False
-    at: TextPosition = field(default=NOWHERE, compare=False)
+    at: TextPosition = NOWHERE
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -25,16 +25,16 @@ class AssumedBound:
         return f"{self.column} {'<=' if self.upper else '>='} {self.limit}"
 
 
-@dataclass(frozen=True, slots=True)
-class AssumedDependency:
+class AssumedDependency(Compared, frozen=True):
     """Records with equal values in the columns of `left` have equal values in the column `right`.
 
     A record without one of these values contradicts nothing.
     """
 
+    aside: ClassVar[frozenset[str]] = frozenset({"at"})
     left: tuple[str, ...]
     right: str
-    at: TextPosition = field(default=NOWHERE, compare=False)
+    at: TextPosition = NOWHERE
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ Deviation: For a truncated character, Spark takes as many bytes as its first byt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.values.columns import map_distinct, map_rows

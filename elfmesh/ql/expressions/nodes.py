@@ -8,17 +8,21 @@ Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elfmesh.compared import Compared
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Compared, frozen=True, kw_only=True):
     """Base of all expressions."""
 
-    at: TextPosition = field(default=NOWHERE, compare=False, kw_only=True)
+    aside: ClassVar[frozenset[str]] = frozenset({"at"})
+    at: TextPosition = NOWHERE
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -29,16 +33,15 @@ class Expr:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRef(Expr):
+class FieldRef(Expr, frozen=True):
     """Field of the input record, by its dotted path. A `quoted` name is never an alias."""
 
+    aside: ClassVar[frozenset[str]] = frozenset({"at", "quoted"})
     path: str
-    quoted: bool = field(default=False, compare=False)
+    quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Literal(Expr):
+class Literal(Expr, frozen=True):
     """A constant; `kind` is "null", "bool", "bigint", "double" or "string"."""
 
     kind: str
@@ -57,22 +60,19 @@ class Literal(Expr):
         return hash((self.kind, repr(self.value)))
 
 
-@dataclass(frozen=True, slots=True)
-class Duration(Expr):
+class Duration(Expr, frozen=True):
     """INTERVAL of a fixed length, in microseconds."""
 
     us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Star(Expr):
+class Star(Expr, frozen=True):
     """`*` as a select item or as the argument of count; `without` has the names of EXCEPT."""
 
     without: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Expr):
+class Call(Expr, frozen=True):
     """Call of a function or operator; `option` is not an expression, for example the type of a cast."""
 
     name: str
@@ -87,15 +87,13 @@ class Call(Expr):
         return replace(self, args=children)
 
 
-@dataclass(frozen=True, slots=True)
-class PythonCall(Call):
+class PythonCall(Call, frozen=True, kw_only=True):
     """Call of a function that the statement declares; it is evaluated only over records."""
 
-    function: PythonFunction = field(kw_only=True)
+    function: PythonFunction
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate(Expr):
+class Aggregate(Expr, frozen=True):
     """An aggregate call, by a name of `aggregates`. `where` is its FILTER; `args` is empty for count(*)."""
 
     kind: str
@@ -113,8 +111,7 @@ class Aggregate(Expr):
         return replace(self, args=children[:count], where=where)
 
 
-@dataclass(frozen=True, slots=True)
-class SealClause:
+class SealClause(Struct, frozen=True):
     """Arguments of SEALED; all expressions are values of single records.
 
     Attributes:
@@ -151,8 +148,7 @@ class SealClause:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCall(Expr):
+class WindowCall(Expr, frozen=True):
     """Call of TUMBLE, HOP, SESSION, SEALED, ROWS or Spark's spelling of them; lengths in microseconds.
 
     SEALED and ROWS have the length of EVERY, which is 0 here. ROWS has `rows` records and moves by `step`.
@@ -167,22 +163,19 @@ class WindowCall(Expr):
     step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WindowBound(Expr):
+class WindowBound(Expr, frozen=True):
     """Start or end of the interval; `side` is "start" or "end"."""
 
     side: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar(Expr):
+class Scalar(Expr, frozen=True):
     """Value of a scalar subquery: the same for all rows of an interval."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Frame of an aggregate OVER rows.
 
     With `rows`, `first` and `last` are numbers of rows; otherwise they are distances in the value of ORDER
@@ -196,8 +189,7 @@ class Frame:
     timed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Over(Expr):
+class Over(Expr, frozen=True):
     """Function over the rows of an interval: `row_number() OVER (PARTITION BY a ORDER BY b DESC)`.
 
     `kind` is "aggregate" if `args` is one aggregate. `directions` has for each item of `order` whether it is
@@ -221,8 +213,7 @@ class Over(Expr):
         return replace(self, args=children[:first], partition=children[first:second], order=children[second:])
 
 
-@dataclass(frozen=True, slots=True)
-class Ref(Expr):
+class Ref(Expr, frozen=True):
     """Column of a finalised table: a key (k0), a state (a0), a distinct count (d0) or a fold (f0)."""
 
     name: str

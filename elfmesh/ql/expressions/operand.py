@@ -8,10 +8,11 @@ share the work. `run` never raises because of data: a row that cannot be compute
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Expr
 from elfmesh.ql.values.cast import cast
@@ -20,8 +21,7 @@ from elfmesh.ql.values.growth import Growth
 from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
 
 
-@dataclass(slots=True)
-class Env:
+class Env(Struct):
     """Columns of one batch by name, and cached results of expressions over them.
 
     `memo` has the results of this run. `shared` has the results that all runs over the same rows share.
@@ -35,8 +35,7 @@ class Env:
     growth: Growth | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """Compiled expression: an ELF-QL type, and a function from an Env to a value.
 
     If `constant`, the value is a Scalar that does not depend on the Env. `raw` returns the bytes of a STRING

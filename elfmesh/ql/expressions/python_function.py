@@ -6,17 +6,16 @@ This module has their text; a `FunctionSource` runs them elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.ql.values.columns import Bools
 from elfmesh.ql.values.types import type_name
 
 
-@dataclass(frozen=True, slots=True)
-class PythonFunction:
+class PythonFunction(Struct, frozen=True):
     """Declared function; two are equal only if their whole declarations are equal, including the source.
 
     A `vectorised` function receives whole pyarrow columns and returns one; others receive the values of a
@@ -28,7 +27,7 @@ class PythonFunction:
     takes: tuple[tuple[str, pa.DataType], ...]
     gives: pa.DataType
     vectorised: bool
-    source: str = field(repr=False)
+    source: str
     ordered: tuple[str, ...] | None = None
 
     @property
@@ -40,8 +39,7 @@ class PythonFunction:
         return f"{self.name}({takes}) RETURNS {type_name(self.gives)} LANGUAGE PYTHON{how}"
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+class Computed(Struct, frozen=True):
     """Values of a function, one per record, and bool[records] of those without one (None: all have one)."""
 
     values: pa.Array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.ql.expressions.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS
 
@@ -37,8 +37,7 @@ PLAIN_FORMS = ("cast", "try_cast", "extract", "group", "exists")
 """Calls that always have keywords between the arguments, and the GROUP ( of WITHIN GROUP."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Refused keyword. `following` limits the refusal to positions before one of these tokens."""
 
     message: str

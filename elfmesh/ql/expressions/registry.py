@@ -7,10 +7,10 @@ functions are in `ql/functions`, each with Spark's meaning and null rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Expr
@@ -40,8 +40,7 @@ class CompileContext(Protocol):
 Builder = Callable[[CompileContext, Call, list[Operand]], Operand]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """Function: argument counts (`most` None: no limit), signature, builder, whether it gives a list."""
 
     name: str

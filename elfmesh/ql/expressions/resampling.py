@@ -6,9 +6,10 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
+from elfmesh.compared import Compared
 from elfmesh.ql.expressions.nodes import Literal
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
@@ -23,26 +24,26 @@ class Fill(StrEnum):
     LINEAR_OR_PREVIOUS = "LINEAR OR PREVIOUS"
 
 
-@dataclass(frozen=True, slots=True)
-class FillRule:
+class FillRule(Compared, frozen=True):
     """How one column is filled; `value` is that of `Fill.VALUE`. A column without a rule is null."""
 
+    aside: ClassVar[frozenset[str]] = frozenset({"at"})
     column: str
     how: Fill
     value: Literal
-    at: TextPosition = field(default=NOWHERE, compare=False)
+    at: TextPosition = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class ResampleClause:
+class ResampleClause(Compared, frozen=True):
     """RESAMPLE column EVERY every_us PARTITION BY partition FILL (fills) MAX GAP gap_us.
 
     `gap_us` is 0 without MAX GAP: then no row reads a neighbour.
     """
 
+    aside: ClassVar[frozenset[str]] = frozenset({"at"})
     column: str
     every_us: int
     partition: tuple[str, ...] = ()
     fills: tuple[FillRule, ...] = ()
     gap_us: int = 0
-    at: TextPosition = field(default=NOWHERE, compare=False)
+    at: TextPosition = NOWHERE

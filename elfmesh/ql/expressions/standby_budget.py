@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.units import format_size
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyBudget:
+class StandbyBudget(Struct, frozen=True):
     """Which members get a standby.
 
     Attributes:

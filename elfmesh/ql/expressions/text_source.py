@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from elfmesh.errors import QueryError
 
 
-@dataclass(frozen=True, slots=True)
-class TextPosition:
+class TextPosition(Struct, frozen=True):
     """Line and column, both 1-based; (0, 0) if there is no position."""
 
     line: int = 0
@@ -22,8 +22,7 @@ _LONG_WORD = re.compile(r"(\S{80})\S{80,}")
 """Very long words are shortened in messages, because they would hide the rest of the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Struct, frozen=True):
     """Text of a query and the name of its source."""
 
     text: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from decimal import Context as DecimalContext
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
@@ -105,8 +105,7 @@ def _format_string(context: CompileContext, call: Call, args: list[Operand]) -> 
     return over_rows(STRING, write, *plain, nulls=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """Conversion in a format: the position of its value, letter, flags, least width, and precision."""
 
     place: int

@@ -11,7 +11,9 @@ Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.aggregates import reduce
@@ -52,8 +54,7 @@ from elfmesh.ql.plan.statement import (
 from elfmesh.text import suggest
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """Result of the analysis of a statement."""
 
     plan: QueryPlan

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.errors import QueryError

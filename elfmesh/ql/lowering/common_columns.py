@@ -8,8 +8,9 @@ left side, then those of the right side. Both sides remain readable by their qua
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef
@@ -34,8 +35,7 @@ class FieldResolver(Protocol):
     def error(self, message: str, at: TextPosition, hint: str) -> QueryError: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CommonColumn:
+class CommonColumn(Struct, frozen=True):
     """Common column; `inputs` has the places of the inputs that it stands for.
 
     If `exact`, an input may have another column whose name differs in case only, because it is a stream.
@@ -50,8 +50,7 @@ class CommonColumn:
         return name == self.name or (not self.exact and name.lower() == self.name.lower())
 
 
-@dataclass(slots=True)
-class CommonColumns:
+class CommonColumns(Struct):
     """Common columns of the joins of one SELECT, by the place of each join's right input."""
 
     joins: dict[int, list[CommonColumn]] = field(default_factory=dict)

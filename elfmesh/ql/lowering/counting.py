@@ -12,7 +12,7 @@ Paper: Hwang et al., IV-F, Algorithm 4. Deviation: it has one count for all grou
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Ref, WindowCall, walk
 from elfmesh.ql.expressions.text_source import SourceText

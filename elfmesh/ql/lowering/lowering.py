@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeGuard
+
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.aggregates import BY_TIME
 from elfmesh.ql.expressions.nodes import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Literal, Over, walk
 from elfmesh.ql.expressions.refusals import GENERATORS

@@ -8,7 +8,9 @@ are resolved before the split.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.aggregates import BY_TIME, NULL
 from elfmesh.ql.expressions.nodes import (
@@ -38,8 +40,7 @@ from elfmesh.ql.plan.selection import Select
 from elfmesh.ql.plan.statement import OrderItem
 
 
-@dataclass(slots=True)
-class _Below:
+class _Below(Struct):
     """Columns of the inner SELECT; `time` is the field of their event time, if any."""
 
     keys: Sequence[Expr] = ()

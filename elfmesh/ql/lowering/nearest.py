@@ -8,7 +8,7 @@ whose value is nearest. All rows are of one window, so the result does not depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Scalar, place_of, walk
 from elfmesh.ql.expressions.text_source import SourceText
@@ -19,8 +19,7 @@ ASOF_HINT = "Write a ASOF [LEFT] JOIN b ON a.k = b.k AND a.ts >= b.ts."
 _TURNED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 
 
-@dataclass(slots=True)
-class NearestPlan:
+class NearestPlan(Struct):
     """Finds the comparison among the conditions of ON that are no equations."""
 
     origin: SourceText

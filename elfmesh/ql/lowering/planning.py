@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Expr, Over, walk
 from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grouping

@@ -8,7 +8,8 @@ the next. This needs a SELECT whose rows each belong to one time; others are ref
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Duration, Expr, FieldRef, Literal, WindowBound, walk

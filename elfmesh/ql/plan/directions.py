@@ -13,8 +13,10 @@ Paper: Blazes IV-A (confluent paths; a threshold is one). Local thresholds: Corm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.assumption import AssumedBound, Assumption
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, Ref, WindowBound, rewrite
@@ -54,8 +56,7 @@ _CHOICES = ("case", "if", "iff", "coalesce", "nvl", "ifnull")
 _NOT_NEGATIVE = ("length", "char_length", "character_length", "octet_length", "bit_length", "abs")
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(Struct, frozen=True):
     """What is known of a value over the records of a group.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Expr
 from elfmesh.ql.expressions.resampling import ResampleClause
@@ -15,31 +16,27 @@ UNION, INTERSECT, EXCEPT = "UNION", "INTERSECT", "EXCEPT"
 """Kinds of `UnionDraft`."""
 
 
-@dataclass(slots=True)
-class StreamRead:
+class StreamRead(Struct):
     """Input that is a stream, with its labels; or the results of a job, "[latest |same ]namespace/name"."""
 
     stream: str
     labels: tuple[tuple[str, str], ...]
 
 
-@dataclass(slots=True)
-class LookupRead:
+class LookupRead(Struct):
     """Input that is a lookup table."""
 
     name: str
 
 
-@dataclass(slots=True)
-class ElementsRead:
+class ElementsRead(Struct):
     """Input that is made of a list or map of the earlier inputs' rows."""
 
     values: Expr
     call: Elements
 
 
-@dataclass(slots=True)
-class JoinDraft:
+class JoinDraft(Struct):
     """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral".
 
     With WITHIN, which stands at `within_at`, records of both sides are less than `within_us` apart. ASOF
@@ -53,8 +50,7 @@ class JoinDraft:
     asof: bool = False
 
 
-@dataclass(slots=True)
-class SelectDraft:
+class SelectDraft(Struct):
     """SELECT: its clauses, its inputs (`reads`, aligned with `scope.inputs`), and their joins.
 
     `nested` has the correlated subqueries; they are joined last, under the names of `scope.nested`.
@@ -71,8 +67,7 @@ class SelectDraft:
     resample: ResampleClause | None = None
 
 
-@dataclass(slots=True)
-class UnionDraft:
+class UnionDraft(Struct):
     """UNION, INTERSECT or EXCEPT of queries with equally many columns; `distinct` removes duplicate rows.
 
     INTERSECT and EXCEPT have two sources.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from elfmesh.ql.expressions.text_source import TextPosition
 
@@ -18,8 +19,7 @@ class ElementOrder(Enum):
     """The last column, counted from 1: WITH ORDINALITY."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """Columns that are made of the elements of a list or map.
 
     There are `count` columns; with `order`, one of them is the element's ordinal number. With `fields`, the

@@ -7,13 +7,13 @@ occurrence of a stream in the text is an input. Paper: PPA III-A, Eq. 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class FidelityShape:
+
+class FidelityShape(Struct, frozen=True):
     """An input, a product over joined sources, or a mean of united sources; `whole` lacks nothing.
 
     Attributes:

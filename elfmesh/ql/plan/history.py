@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.ql.expressions.text_source import SourceText
@@ -36,8 +36,7 @@ def begins_range(tokens: Sequence[Token], at: int) -> bool:
     return word in (HISTORY, UNTIL) and is_duration
 
 
-@dataclass(slots=True)
-class JobRange:
+class JobRange(Struct):
     """HISTORY and UNTIL of a job.
 
     Attributes:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
+from msgspec import Struct
 
 from elfmesh.errors import ConfigError
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Literal, walk
@@ -41,8 +41,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S"
 SAMPLE_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Comparison of a column with a constant string; `operator` is normalised to a column on the left."""
 
     column: FieldRef

@@ -13,14 +13,15 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 from sqlglot.tokenizer_core import Token
 
+from elfmesh.compared import Compared
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import TYPES, is_fenced
@@ -44,17 +45,17 @@ LEVEL = 19
 _SHAPE = "Write TABLE name(column STRING, ...) before AS SELECT; `elf publish` fills it."
 
 
-@dataclass(frozen=True, slots=True)
-class InlineTable:
+class InlineTable(Compared, frozen=True):
     """Table of a text.
 
     `data` is base64, and `span` is the position of ` AS $$ data $$`, or where it would be.
     """
 
+    aside: ClassVar[frozenset[str]] = frozenset({"span"})
     name: str
     columns: tuple[tuple[str, pa.DataType], ...]
-    data: str = field(repr=False)
-    span: tuple[int, int] = field(compare=False, repr=False, default=(0, 0))
+    data: str
+    span: tuple[int, int] = (0, 0)
 
     @property
     def digest(self) -> str:

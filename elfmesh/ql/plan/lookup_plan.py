@@ -8,7 +8,8 @@ above the part they are called `alias.column`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Expr, FieldRef, Scalar, rewrite, walk

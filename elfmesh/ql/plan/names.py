@@ -8,15 +8,15 @@ else, and the alias otherwise. If the two could differ, QueryError is raised.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from elfmesh.ql.expressions.nodes import Aggregate, Expr, FieldRef, Star, place_of, rewrite, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.text import suggest
 
 
-@dataclass(frozen=True, slots=True)
-class SelectItem:
+class SelectItem(Struct, frozen=True):
     """Select item: output name, expression, and whether the name was given with AS."""
 
     name: str
@@ -24,8 +24,7 @@ class SelectItem:
     aliased: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Bare:
+class Bare(Struct, frozen=True):
     """Unqualified name in a subquery that may be a field of its stream or an outer column.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Ref, SealClause
 from elfmesh.ql.expressions.registry import FUNCTIONS
@@ -22,8 +22,7 @@ from elfmesh.ql.plan.statement import (
 _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 
 
-@dataclass(slots=True)
-class ReducedColumns:
+class ReducedColumns(Struct):
     """Collector of the columns that a statement reduces to, while its expressions are split."""
 
     keys: dict[Expr, int] = field(default_factory=dict)

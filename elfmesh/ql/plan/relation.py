@@ -7,7 +7,8 @@ the names of hidden columns begin with `#`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from elfmesh.ql.expressions.nodes import Expr, Over, Ref, walk
 from elfmesh.ql.expressions.resampling import ResampleClause
@@ -17,37 +18,32 @@ from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.statement import Statement
 
 
-@dataclass(frozen=True, slots=True)
-class StatementPart(Relation):
+class StatementPart(Relation, frozen=True):
     """Finished rows of a part of the statement."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Derived(Relation):
+class Derived(Relation, frozen=True):
     """SELECT over another relation, evaluated like a part; the relation's columns are its fields."""
 
     source: Relation
     statement: Statement
 
 
-@dataclass(frozen=True, slots=True)
-class Prefixed(Relation):
+class Prefixed(Relation, frozen=True):
     """Rows of a relation with the name of the input before each column name."""
 
     source: Relation
 
 
-@dataclass(frozen=True, slots=True)
-class Union(Relation):
+class Union(Relation, frozen=True):
     """Rows of all sources; columns are matched by position and named as in the first source."""
 
     sources: tuple[Relation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JoinKey:
+class JoinKey(Struct, frozen=True):
     """Join condition: left = right, left <=> right (`null_safe`), or left IN (right) (`listed`)."""
 
     left: Expr
@@ -56,8 +52,7 @@ class JoinKey:
     listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest:
+class Nearest(Struct, frozen=True):
     """Comparison of an ASOF JOIN: of the right rows with left `compare` right, the nearest is joined."""
 
     left: Expr
@@ -65,8 +60,7 @@ class Nearest:
     compare: str
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRelation(Relation):
+class JoinRelation(Relation, frozen=True):
     """Join: pairs of rows that agree in the keys and satisfy the rest of ON.
 
     `kind` is "inner", "left", "right", "full", "semi" (left rows with a match) or "anti" (left rows without
@@ -85,16 +79,14 @@ class JoinRelation(Relation):
     nearest: Nearest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked(Relation):
+class Ranked(Relation, frozen=True):
     """Rows of the source with one more column for each window function: #w0, #w1, ..."""
 
     source: Relation
     functions: tuple[tuple[str, Over], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Framed(Relation):
+class Framed(Relation, frozen=True):
     """Rows of the source with one more column for each aggregate over frames.
 
     `statement` has the aggregates of one frame. Its rows are grouped by ROW, the row that the frame belongs
@@ -107,8 +99,7 @@ class Framed(Relation):
     zero: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Counted(Relation):
+class Counted(Relation, frozen=True):
     """Records of a part, once for each window of ROWS that they are in.
 
     The step of the groups puts them into the windows, of `rows` records every `step` records. `chosen` has
@@ -123,8 +114,7 @@ class Counted(Relation):
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Exploded(Relation):
+class Exploded(Relation, frozen=True):
     """One row for each element of a list or map of the source's rows.
 
     `chosen` has for each column the name of the source's column; `made(0)`, ... are columns of the element.
@@ -136,8 +126,7 @@ class Exploded(Relation):
     chosen: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Resampled(Relation):
+class Resampled(Relation, frozen=True):
     """Rows of the source, and a row for each grid point of the interval at which a partition has none.
 
     With `shown_us`, the window looks back, and only the rows of its last `shown_us` are shown. If `bounded`,

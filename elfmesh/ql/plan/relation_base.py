@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.ql.expressions.text_source import TextPosition
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Struct, frozen=True):
     """Base of all relations; `at` is the position in the text."""
 
     columns: tuple[str, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, walk
@@ -24,8 +25,7 @@ LATERAL_NODES_MAX, LATERAL_DEPTH_MAX = 10_000, 32
 Each of n items that reads the one before twice would make 2^n nodes."""
 
 
-@dataclass(slots=True)
-class Input:
+class Input(Struct):
     """Input of a SELECT.
 
     Attributes:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.ql.expressions.nodes import Expr
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.statement import OrderItem, WindowSpec
 
 
-@dataclass(slots=True)
-class Select:
+class Select(Struct):
     """Clauses of a SELECT as nodes, with names that are not resolved yet.
 
     `qualify` filters after the window functions. `derived`: the rows come from a relation and are already of

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import ClassVar
 
+from msgspec import Struct
+
+from elfmesh.compared import Compared
 from elfmesh.ql.expressions.alert_clause import AlertClause
 from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
@@ -83,8 +86,7 @@ ONE_INTERVAL_US = 200 * 365 * 86_400_000_000
 """Interval of a job with UNTIL and without EVERY or a window: it contains all records of the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobClause:
+class JobClause(Struct, frozen=True):
     """CREATE JOB and its options; times in microseconds.
 
     `early_us` is the period of EARLY rows; None: there are none. The job begins with the interval that
@@ -148,8 +150,7 @@ def job_clause(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class WindowSpec:
+class WindowSpec(Struct, frozen=True):
     """Window over an event-time column, aligned to the epoch.
 
     `kind` is "tumble", "hop", SESSION, SEALED, ROWS or WITHIN. For a session window, agents use panes as wide
@@ -185,8 +186,7 @@ class WindowSpec:
         return self.kind == SESSION
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(Struct, frozen=True):
     """PAO table: its key columns, and its aggregates by output name as (kind, input columns or None).
 
     "main" has keys k0, k1, ...; the table of a distinct aggregate has the same keys, then x, x1, ...
@@ -197,8 +197,7 @@ class TableSpec:
     aggregates: dict[str, tuple[str, str | tuple[str, ...] | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class OrderItem:
+class OrderItem(Struct, frozen=True):
     """ORDER BY item over the finalised columns."""
 
     expr: Expr
@@ -206,8 +205,7 @@ class OrderItem:
     nulls_first: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DistinctValues:
+class DistinctValues(Struct, frozen=True):
     """Table of the distinct values of each group, and the expressions that fill it.
 
     It has counts if `counted`.
@@ -219,8 +217,7 @@ class DistinctValues:
     counted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """Fold over a table of distinct values; see `elfmesh.ql.engine.folds`."""
 
     name: str
@@ -229,8 +226,7 @@ class Fold:
     ranks: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
+class QueryPlan(Struct, frozen=True):
     """Evaluation of a query.
 
     Attributes:
@@ -264,8 +260,7 @@ class QueryPlan:
     seal: SealClause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LookupJoin:
+class LookupJoin(Struct, frozen=True):
     """Lookup table that is joined to the records of a stream when they are read.
 
     Its columns are the fields `LOOKED_UP + alias.column`. `keys` has for each key an expression over the
@@ -279,8 +274,7 @@ class LookupJoin:
     inner: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Compared, frozen=True):
     """Parsed statement.
 
     Attributes:
@@ -301,6 +295,7 @@ class Statement:
         assumes: what the job assumes of the records of its stream; each part has it too.
     """
 
+    aside: ClassVar[frozenset[str]] = frozenset({"plan", "origin", "offset", "relation", "scalars"})
     text: str
     source: str
     job: JobClause | None
@@ -310,12 +305,12 @@ class Statement:
     fields: tuple[str, ...]
     tables: tuple[TableSpec, ...]
     star: bool
-    plan: QueryPlan = field(repr=False, compare=False)
-    origin: SourceText = field(repr=False, compare=False)
-    offset: int = field(default=0, repr=False, compare=False)
-    relation: Relation | None = field(default=None, repr=False, compare=False)
-    parts: tuple[Statement, ...] = field(default=(), repr=False)
-    scalars: tuple[tuple[str, Relation], ...] = field(default=(), repr=False, compare=False)
+    plan: QueryPlan
+    origin: SourceText
+    offset: int = 0
+    relation: Relation | None = None
+    parts: tuple[Statement, ...] = ()
+    scalars: tuple[tuple[str, Relation], ...] = ()
     lookups: tuple[LookupJoin, ...] = ()
     functions: tuple[PythonFunction, ...] = ()
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -7,7 +7,8 @@ pass on. A second window, and a time column that a subquery computes, raise Quer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import FieldRef, Literal, WindowBound, WindowCall
 from elfmesh.ql.expressions.text_source import SourceText

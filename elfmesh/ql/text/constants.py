@@ -7,7 +7,8 @@ would make every record an error. A call with nulls is valid unless its constant
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Literal, walk
 from elfmesh.ql.expressions.operators import OPERATORS

@@ -11,9 +11,9 @@ Each of them adds an input with known column names. Its list is an expression ov
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlglot import exp
 
 from elfmesh.ql.expressions.refusals import GENERATORS, MARK
@@ -28,8 +28,7 @@ COLUMNS_MAX = 64
 """Maximum number of columns of one generator; `inline` makes one for each field."""
 
 
-@dataclass(slots=True)
-class Lateral:
+class Lateral(Struct):
     """Input that is made of the rows of earlier inputs, with the parse tree of its list or map."""
 
     one: Input

@@ -7,9 +7,9 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Expr, Literal, Scalar
@@ -66,8 +66,7 @@ _JOINS = {
 _JOIN_HINT = "Write [LEFT|RIGHT|FULL|LEFT SEMI|LEFT ANTI|CROSS] JOIN other ON a.x = b.y."
 
 
-@dataclass(slots=True)
-class Drafter:
+class Drafter(Struct):
     """Translator of the parse tree of one statement to drafts.
 
     Attributes:

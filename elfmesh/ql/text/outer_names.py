@@ -12,9 +12,9 @@ This module changes the parse tree and resolves no other names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from sqlglot import exp
 
 from elfmesh.ql.expressions.refusals import GENERATORS, MARK
@@ -32,8 +32,7 @@ UNNAMED = "#"
 _WINDOW = {"window", "window_start", "window_end", "session_window"}
 
 
-@dataclass(slots=True)
-class OuterNames:
+class OuterNames(Struct):
     """Qualifier of outer columns with the names of their inputs.
 
     Args:

@@ -9,11 +9,11 @@ No class of sqlglot is subclassed. Its errors are translated to one line with th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
 import sqlglot
+from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType

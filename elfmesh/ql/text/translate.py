@@ -7,9 +7,9 @@ not in the tables below raises QueryError.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from elfmesh.errors import QueryError

@@ -12,9 +12,9 @@ their position. A row of the outer query appears at most once in the result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlglot import exp
 
 from elfmesh.ql.expressions.aggregate_nodes import aggregate_calls, is_aggregate, over_nothing
@@ -42,8 +42,7 @@ Complain = Callable[..., Exception]
 HINT = "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP BY k) t ON ..."
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(Struct, frozen=True):
     """Subquery that is joined ("semi", "anti" or "left") on its columns `c0`, `c1`, ..."""
 
     name: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import takewhile
+
+from msgspec import Struct
 
 from elfmesh.errors import DataError
 from elfmesh.ql.values.types import PRECISION_MAX
@@ -30,16 +31,14 @@ class NumberFormatError(DataError):
     """Spark refuses the format."""
 
 
-@dataclass(frozen=True, slots=True)
-class DigitRun:
+class DigitRun(Struct, frozen=True):
     """Digits between two commas of a format; `exact` if a number must have all of them."""
 
     length: int
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NumberFormat:
+class NumberFormat(Struct, frozen=True):
     """Compiled number format.
 
     Attributes:

@@ -6,8 +6,9 @@ Deviation: powers of ten (`0.##E0`) and the currency sign are refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+from msgspec import Struct
 
 from elfmesh.errors import DataError
 
@@ -21,8 +22,7 @@ class NumberPatternError(DataError):
     """Java refuses the pattern, or this module does not support it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NumberPattern:
+class NumberPattern(Struct, frozen=True):
     """Compiled number pattern.
 
     Attributes:

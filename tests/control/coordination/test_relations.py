@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -53,13 +52,11 @@ def test_every_class_of_expressions_has_a_rule() -> None:
     assert names_of(Expr) == names(EXPRESSIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class NewRelation(Relation):
+class NewRelation(Relation, frozen=True):
     """A relation that was added without a rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewExpr(Expr):
+class NewExpr(Expr, frozen=True):
     """An expression that was added without a rule."""
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.pattern_formats.grok_patterns import PATTERNS
@@ -36,8 +36,7 @@ _TYPES = {
 }
 
 
-@dataclass
-class _Resolver:
+class _Resolver(Struct):
     patterns: Mapping[str, str]
     fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
     types: dict[str, pa.DataType] = field(default_factory=dict)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample
 from elfmesh.ingest.parsers.lines import Lines
@@ -23,8 +23,7 @@ from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Te
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
-@dataclass(frozen=True)
-class LinePattern:
+class LinePattern(Struct, frozen=True, dict=True):
     """RE2 pattern with named groups, searched for in each line.
 
     `fields`: field -> the groups that may contain it, best first; empty: each group is a field with its name.
@@ -57,8 +56,7 @@ class LinePattern:
         return matched, columns
 
 
-@dataclass(frozen=True)
-class LineFormat:
+class LineFormat(Struct, frozen=True):
     """A pattern for lines, with its fields in order, and the types that are not string."""
 
     pattern: LinePattern

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern
 
 
-@dataclass(frozen=True)
-class PatternTable:
+class PatternTable(Struct, frozen=True):
     """Format that consists only of patterns; see `PatternParser`."""
 
     patterns: tuple[LinePattern, ...]

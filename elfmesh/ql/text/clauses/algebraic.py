@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.ql.expressions.aggregates import AGGREGATES
@@ -32,8 +32,7 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 _OPENING, _CLOSING = TokenType.L_PAREN, TokenType.R_PAREN
 
 
-@dataclass(frozen=True, slots=True)
-class AlgebraicAggregate:
+class AlgebraicAggregate(Struct, frozen=True):
     """Declared aggregate; `takes` has the type of each argument, `body` the tokens of its expression."""
 
     name: str

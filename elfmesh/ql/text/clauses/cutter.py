@@ -9,8 +9,9 @@ offsets, so later errors refer to positions in the user's text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlglot.tokenizer_core import Token
 
 from elfmesh.ql.expressions.assumption import Assumption
@@ -28,8 +29,7 @@ from elfmesh.ql.text.refusing import mark_functions, no_select, refuse_phrases, 
 from elfmesh.ql.text.tokens import as_calls, check_brackets, normalised
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Result of the cutter: ELF-QL's clauses, and the tokens of Spark SQL with marked function names.
 
     The keys of `labels`, `beside` (LATEST, SAME) and `within` are the offsets of the names of streams or

@@ -7,8 +7,8 @@ query in the place of the topic's.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from msgspec.structs import replace
 from sqlglot.tokenizer_core import Token
 
 from elfmesh import ids

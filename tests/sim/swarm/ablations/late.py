@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from elfmesh.control.jobs.records import FIRST
 from tests.sim.swarm import scenario as kinds
