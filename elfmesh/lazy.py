@@ -17,6 +17,7 @@ system's own lock orders them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import sys
@@ -44,6 +45,33 @@ def lazy_module(name: str) -> ModuleType:
         ImportError: from that use, if the module cannot be imported.
     """
     return _LazyModule(name)
+
+
+class _LazyFunctions(ModuleType):
+    """Stands for a module; what is read of it before it is loaded is a function that loads it when called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.__name__ not in sys.modules:
+            return functools.partial(_call, self.__name__, name)
+        value = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+def _call(module: str, name: str, *args: object, **options: object) -> object:
+    return getattr(importlib.import_module(module), name)(*args, **options)
+
+
+def lazy_functions(name: str) -> ModuleType:
+    """What to use in place of a module that tables of functions name: it is imported at the first call.
+
+    Raises:
+        ImportError: from that call, if the module cannot be imported.
+        AttributeError: from that call, if the module has no such function.
+    """
+    return _LazyFunctions(name)
 
 
 def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:

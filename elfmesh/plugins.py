@@ -96,6 +96,9 @@ class RefusedPlugin(Struct, frozen=True):
 _FOUND: dict[str, tuple[dict[str, Plugin], list[RefusedPlugin]]] = {}
 """What `plugins` has found, by group."""
 
+_ENTRIES: dict[str, list[importlib.metadata.EntryPoint]] = {}
+"""The entry points of all groups, which one pass over the installed packages finds."""
+
 
 def _found(group: str) -> tuple[dict[str, Plugin], list[RefusedPlugin]]:
     if group not in _FOUND:
@@ -106,8 +109,7 @@ def _found(group: str) -> tuple[dict[str, Plugin], list[RefusedPlugin]]:
 def _find(group: str) -> tuple[dict[str, Plugin], list[RefusedPlugin]]:
     usable: dict[str, Plugin] = {}
     refused: list[RefusedPlugin] = []
-    entries = importlib.metadata.entry_points(group=group)
-    for entry in sorted(entries, key=lambda each: (each.name, each.value)):
+    for entry in sorted(_entries(group), key=lambda each: (each.name, each.value)):
         about = (group, entry.name, *_origin(entry))
         reason, made = _loaded(entry)
         if not reason and entry.name in usable:
@@ -117,6 +119,13 @@ def _find(group: str) -> tuple[dict[str, Plugin], list[RefusedPlugin]]:
         else:
             usable[entry.name] = Plugin(*about, made)
     return usable, refused
+
+
+def _entries(group: str) -> list[importlib.metadata.EntryPoint]:
+    if not _ENTRIES:
+        entries = importlib.metadata.entry_points()
+        _ENTRIES.update({each: list(entries.select(group=each)) for each in KINDS})
+    return _ENTRIES[group]
 
 
 def plugins(group: str) -> Mapping[str, Plugin]:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from elfmesh import ql
 from elfmesh.api.client.client import Client
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.protocol.replies import Description, read_reply
 from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.ql.plan.inline import InlineTable, packed

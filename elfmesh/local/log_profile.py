@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.spark_types import type_name
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources.blocks import is_pipe

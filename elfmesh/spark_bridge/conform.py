@@ -12,9 +12,9 @@ import inspect
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import DataError
 from elfmesh.spark_bridge.joblog import SCHEMA_MISMATCH
 

@@ -8,12 +8,12 @@ import os
 import random
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
+from msgspec.structs import asdict
 
 from elfmesh.errors import DataError
 from elfmesh.ingest.parsers import StreamFormat

@@ -33,6 +33,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Installs packages in this process; the plug-ins are those of the packages of this test."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(plugins, "_FOUND", {})
+    monkeypatch.setattr(plugins, "_ENTRIES", {})
 
     def one(package: str, text: str, version: str = "1.0", **groups: dict[str, str]) -> None:
         installed(tmp_path, package, text, version, **groups)

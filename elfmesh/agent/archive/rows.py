@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers import Parsed
 from elfmesh.ingest.parsers.framing import Framing
 from elfmesh.ingest.parsers.lines import Lines

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from elfmesh.api.client.live import arrow_tables
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.alerts import OK, AlertState, AlertVerdict, JobAlert, alerts_of, unevaluated_since
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.spark_types import HEAD

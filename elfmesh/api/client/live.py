@@ -16,12 +16,12 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
 from elfmesh.api.client.failures import failure_of
 from elfmesh.api.client.result_interval import html_of
 from elfmesh.api.client.result_range import interval_from
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.arrow_kernels import integers
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import valid_mask
 from elfmesh.cbt.growing import Growing
@@ -29,7 +30,7 @@ class Count(Law):
     def finish(self, state: State, rows: int) -> pa.Array:
         """Return int64."""
         (column,) = state.parts.values()
-        return pa.array(column)
+        return integers(column)
 
     def check(self, state: State, rows: int) -> None:
         if set(state.parts) not in ({"rows"}, {"values"}) or state.type != pa.int64():

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import decimal_words, to_int64, type_name, valid_mask
 from elfmesh.cbt.growing import Growing

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.records import ResultRecord
 
 UTC = pa.timestamp("us", tz="UTC")

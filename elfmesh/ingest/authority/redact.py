@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.hidden_fields import FieldRules
 from elfmesh.control.jobs.policy import META, RAW
 from elfmesh.ingest.authority.words import Words, spelled

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import field
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.compared import Compared
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.cells import event_times

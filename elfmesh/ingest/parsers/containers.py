@@ -18,8 +18,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers.base import Parsed, ParsedColumns, Parser
 from elfmesh.ingest.parsers.framing import PartFraming
 from elfmesh.ingest.parsers.json_lines import JsonParser

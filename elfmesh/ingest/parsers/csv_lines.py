@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers.base import Parsed, sample, strings
 from elfmesh.ingest.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
 from elfmesh.ingest.parsers.scanner import refused_room

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
 from elfmesh.limits import LINE_BYTES_MAX

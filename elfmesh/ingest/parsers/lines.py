@@ -8,7 +8,8 @@ into the logs of web servers: each malformed sequence becomes U+FFFD, and `repla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class Lines:
         """Return a string column: one slice `[start, end)` of the block per row."""
         if self.scan is not None:
             return spans(self.scan, self.data, starts, ends)
-        return _cut(self.buffer, starts, ends)
+        return _cut()(self.buffer, starts, ends)
 
     def raw(self) -> pa.Array:
         return self.cut(self.starts, self.ends)
@@ -151,12 +152,10 @@ def cut_by_index(buffer: Bytes, starts: Positions, ends: Positions) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(lengths), buffers)
 
 
-def _casts_views() -> bool:
+@functools.cache
+def _cut() -> Callable[[Bytes, Positions, Positions], pa.Array]:
     try:
         pa.array(["a"], pa.string_view()).cast(pa.string())
     except (AttributeError, pa.ArrowException):
-        return False
-    return True
-
-
-_cut = cut_by_views if _casts_views() else cut_by_index
+        return cut_by_index
+    return cut_by_views

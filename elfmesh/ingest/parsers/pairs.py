@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, read_each, sample
 from elfmesh.ingest.parsers.lines import Lines

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, PatternParser
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, Texts

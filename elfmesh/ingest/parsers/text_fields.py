@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.base import (
     TIMESTAMP,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ql.values.patterns import PatternError, pieces, reader
 from elfmesh.ql.values.types import STRING, TIMESTAMP

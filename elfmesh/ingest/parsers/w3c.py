@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers.base import Parsed, join_parsed, sample
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.pattern_formats.patterns import LinePattern, extract

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.functions.compiler import read_column
 from elfmesh.ql.values.columns import Bools, Value, null_mask

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Env

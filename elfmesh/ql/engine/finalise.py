@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elfmesh.arrow_kernels import integers, pc, taken
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.base import Values
 from elfmesh.ql.engine.folds import folded, joined_keys
@@ -169,9 +169,9 @@ class Finaliser:
             ranked = _repeated(ranked, rows.repeat, limit)
         if limit is not None:
             ranked = ranked[:limit]
-        places = pa.array(ranked[self.statement.plan.offset :])
+        places = integers(ranked[self.statement.plan.offset :])
         outputs = rows.outputs
-        return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
+        return pa.Table.from_arrays(taken(outputs.values(), places), names=list(outputs))
 
     def _compile(self, columns: Mapping[str, pa.Array]) -> _Compiled:
         types = tuple(array.type for array in columns.values())

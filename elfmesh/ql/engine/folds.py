@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.laws import LAWS
 from elfmesh.ql.functions.compiler import read_column

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.engine.finalise import sorted_rows
 from elfmesh.ql.expressions.nodes import Frame, Literal, Over
 from elfmesh.ql.plan.statement import OrderItem

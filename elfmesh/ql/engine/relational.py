@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.cbt import Panes, finish
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.block import BlockRows

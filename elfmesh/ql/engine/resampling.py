@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.resampling import Fill, FillRule
 from elfmesh.ql.functions.compiler import read_column

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import (
     Call,

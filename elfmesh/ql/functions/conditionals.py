@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Call, Literal
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift
 from elfmesh.ql.expressions.operators import OPERATORS, common, condition

@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, cast_list, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS

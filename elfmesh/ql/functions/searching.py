@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pyarrow.compute as pc
-
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.bytes_text import raw_of
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, lift, lift_arrays

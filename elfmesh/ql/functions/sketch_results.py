@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.cbt.laws import LAWS, sketches
 from elfmesh.cbt.laws.hll import REGISTERS
 from elfmesh.cbt.laws.sketches import SketchError

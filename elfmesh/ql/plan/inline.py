@@ -17,10 +17,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import zstandard
 from sqlglot.tokenizer_core import Token
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.compared import Compared
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.ql.expressions.text_source import SourceText

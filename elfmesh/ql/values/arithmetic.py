@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values.civil import Ints
 from elfmesh.ql.values.columns import Bools, Value, from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import BIGINT, DOUBLE

@@ -14,8 +14,8 @@ import re
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask

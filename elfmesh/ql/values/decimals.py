@@ -10,8 +10,8 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values.columns import int_values, map_distinct, null_mask
 from elfmesh.ql.values.types import (
     BIGINT,

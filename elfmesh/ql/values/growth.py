@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import DataError
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import re2
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import DataError
 from elfmesh.ql.values.columns import int_values
 from elfmesh.ql.values.times import parse_shape

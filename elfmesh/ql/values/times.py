@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values.civil import MONTHS, SECOND_US, Bools, Ints, compose_us, month_number
 from elfmesh.ql.values.columns import bool_values, float_values, from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import STRING, TIMESTAMP

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import DataError
 from elfmesh.ql.values.columns import from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import TIMESTAMP

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs import spark_types
 from elfmesh.control.jobs.records import ResultRecord, add_counts, counts_dict, counts_list
 from elfmesh.errors import DataError

@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.cbt import encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.records import NOT_COUNTED, counts_dict

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import DataError, QueryError, UsageError
 from elfmesh.ingest.job_rows import JobRows
 from elfmesh.ingest.parsers import discover_columns

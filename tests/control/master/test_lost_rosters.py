@@ -7,6 +7,7 @@ import dataclasses
 import json
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
 from elfmesh.agent.runtime.core import codec
@@ -224,7 +225,7 @@ class Mixed(World):
 
     def post(self, delay: float, agent: Agent, event: Event) -> None:
         if isinstance(event, Received) and {event.sender.id, agent.me.id} & self.earlier:
-            event = dataclasses.replace(event, message=without_epochs(event.message))
+            event = structs.replace(event, message=without_epochs(event.message))
         elif isinstance(event, Delivered):
             message = unpack(event.body)
             sender = message.terms.master.id if isinstance(message, Roster) else b""

@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.pattern_formats.grok_patterns import PATTERNS
 from elfmesh.ingest.parsers.pattern_formats.patterns import LineFormat, LinePattern

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct, field
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ingest.parsers.base import SAMPLES_MAX, sample
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.text_fields import Kept, TextOptions, TextParser, Texts

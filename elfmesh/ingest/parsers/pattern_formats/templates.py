@@ -15,8 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.parsers.pattern_formats.patterns import LineFormat, LinePattern, PatternParser
