@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small guard bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -218,6 +218,9 @@ BENCH_PEERS := $(patsubst benchmarks/peers/requirements-%.txt,%,$(wildcard bench
 
 bench-small: $(NATIVE) ## every benchmark in seconds, against the peers that are there
 	@for name in cbt parse ingest windows merge; do $(BIN)/python -m benchmarks $$name --small || exit 1; done
+
+guard: $(NATIVE) ## instructions of a start, parsing, the tree and an agent's minute against committed figures; needs valgrind
+	@$(BIN)/python -m benchmarks.guard
 
 bench-venvs: ## an environment for each peer, outside the project; one that cannot be had is skipped
 	@for peer in $(BENCH_PEERS); do \

@@ -22,7 +22,7 @@ OURS, PEER = "elf run, one line", "duckdb, one line"
 
 
 def commands(*, small: bool) -> list[Figure]:
-    """The CPU of short commands; the ratio of `elf run` is to DuckDB."""
+    """The CPU of short commands; the ratio is to DuckDB in the same run."""
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "one.json"
         log.write_text(LINE)
@@ -37,8 +37,8 @@ def commands(*, small: bool) -> list[Figure]:
             name,
             cpu[name],
             "CPU s",
-            peer=PEER if name == OURS and PEER in cpu else "",
-            ratio=cpu[name] / cpu[PEER] if name == OURS and PEER in cpu else 0.0,
+            peer=PEER if name != PEER and PEER in cpu else "",
+            ratio=cpu[name] / cpu[PEER] if name != PEER and PEER in cpu else 0.0,
             spread=spread(runs, "cpu_s"),
         )
         for name, runs in found.items()

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +25,9 @@ from elfmesh.errors import ControlFlow, ElfError
 from elfmesh.lazy import hide, loading
 from elfmesh.text import nearest, printable
 from elfmesh.version import VERSION
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """The package multiplies no matrices, and the thread pool that numpy creates for this delays each start by 50
@@ -69,6 +73,14 @@ class LazyGroup(click.Group):
             _add_verbosity(command)
             _name_variables(command, f"{VARIABLES}_{cmd_name}")
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin with a word, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the subcommand. Converts BrokenPipeError, because click would exit with code 1 for it."""
@@ -166,7 +178,6 @@ def completion_command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from elfmesh.cli.common import say
     from elfmesh.cli.completion_files import hint_of, install, script_path, shell_of
 
     name = shell_of(os.environ) if shell == "install" else shell
@@ -176,6 +187,8 @@ def completion_command(shell: str) -> None:
     if shell != "install":
         click.echo(script)
         return
+    from elfmesh.cli.common import say
+
     path = script_path(name, os.environ, Path.home())
     install(path, script)
     say(f"wrote {path}; {hint_of(name, path)}")
