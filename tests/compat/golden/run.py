@@ -17,6 +17,8 @@ from elfmesh.ingest.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELD
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.sources.blocks import Block
 from elfmesh.local.embedded import LogRun
+from elfmesh.local.log_input import read_block
+from elfmesh.local.log_source import ReadBlock
 from elfmesh.local.named_logs import declared_columns
 from elfmesh.ql import Statement, parse
 from tests.compat.golden.data import Golden
@@ -64,12 +66,13 @@ class TypedRun(LogRun):
         streams = {name: ((), TypedFormat(tables[name])) for name in statement.streams if name in tables}
         super().__init__(statement, [], streams=streams or {"": ((), StreamFormat("raw"))})
 
-    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+    def _parse_all(self, *, prepare: bool = False) -> Generator[ReadBlock]:
         for name, (_, formats) in self._logs.items():
             assert isinstance(formats, TypedFormat)
             table, wanted = formats.table, self.statement.fields_of(name)
             arrays = {path: column_of(table, path) for path in wanted}
-            yield Parsed(arrays, table.num_rows, table.num_rows, 0, []), Block(b"", name, stream=name), 0
+            parsed = Parsed(arrays, table.num_rows, table.num_rows, 0, [])
+            yield read_block(parsed, Block(b"", name, stream=name))
 
 
 def column_of(table: pa.Table, path: str) -> pa.Array:

@@ -89,7 +89,7 @@ static inline unsigned find_no_digits(const uint8_t *p) {
 
 /* Behind the space JSON allows inside a line. */
 static inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) {
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\r')) {
+    while (p < end && UNLIKELY(*p <= ' ') && (*p == ' ' || *p == '\t' || *p == '\r')) {
         p++;
     }
     return p;
