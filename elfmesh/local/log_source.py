@@ -52,8 +52,7 @@ class Turn(Struct):
     records: BlockRows | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBlock:
+class ReadBlock(Struct, frozen=True):
     """One parsed block of the input, in its turn.
 
     Attributes:

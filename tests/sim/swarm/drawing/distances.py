@@ -48,11 +48,10 @@ def placing(distances: Distances | None, *, is_pruned: bool = False) -> Iterator
     `is_pruned`: a job has a bound of cost.
     """
     if distances is not None:
-        changed = {"PLAN_S": distances.place_s, "GAIN": GAIN}
+        with mock.patch.multiple(layouts, PLAN_S=distances.place_s, GAIN=GAIN):
+            yield
+    elif is_pruned:
+        with mock.patch.object(layouts, "PLAN_S", PRUNE_S):
+            yield
     else:
-        changed = {"PLAN_S": PRUNE_S} if is_pruned else {}
-    if not changed:
-        yield
-        return
-    with mock.patch.multiple(layouts, **changed):
         yield
