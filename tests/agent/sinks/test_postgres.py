@@ -152,7 +152,6 @@ async def test_a_server_that_falls_silent_is_a_problem_until_it_answers_again(
     db: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_each: int
 ) -> None:
     monkeypatch.setattr(postgres_connection, "SILENT_S", 1.0)
-    monkeypatch.setattr(postgres_connection, "STATEMENT_MS", 300_000)  # a busy machine takes the rows slowly
     master, gate = Master(tmp_path), asyncio.Event()
     gate.set()
     master.append(item(0))
@@ -162,6 +161,9 @@ async def test_a_server_that_falls_silent_is_a_problem_until_it_answers_again(
         master.append(item(1, rows(1, rows_each)))
         await following.until(lambda: "has not answered for" in following.progress.problem)
         assert following.progress.failures > 0
+        # A busy machine takes the rows slowly, and then its server is silent for longer than a second.
+        monkeypatch.setattr(postgres_connection, "SILENT_S", 300.0)
+        monkeypatch.setattr(postgres_connection, "STATEMENT_MS", 290_000)
         gate.set()
         await following.until(lambda: following.progress.lag == 0 and not following.progress.problem)
     assert counts(db) == {0: 2, 1: rows_each}
