@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
@@ -66,10 +66,11 @@ class PathCost:
 
 @dataclass(slots=True)
 class _Use:
-    """What a gateway has delivered to the master since the last plan: bytes, and 1/rank of each interval."""
+    """What a gateway has delivered to the master since the last plan: bytes, intervals, the sum of 1/rank."""
 
     nbytes: int = 0
-    shares: list[float] = field(default_factory=list)
+    intervals: int = 0
+    shares: float = 0.0
 
 
 def path_costs(
@@ -160,7 +161,8 @@ class IdlePaths:
             self._order.popitem(last=False)
         if gateway not in order:
             order.append(gateway)
-            use.shares.append(1 / len(order))
+            use.intervals += 1
+            use.shares += 1 / len(order)
         path = gateway, self._context.me.id
         if path in self._idle:
             self._requested[path] = self._requested.get(path, 0) + nbytes + PART_BYTES
@@ -237,8 +239,10 @@ class IdlePaths:
             for site in layout.sites or (master,):
                 near = sorted(agents, key=lambda each: (latencies.between(each.id, site.id), each.id))
                 for rank, each in enumerate(near, 1):
-                    shares = uses[each.id].shares if site.id == master.id and each.id in uses else []
-                    found[each.id, site.id] = sum(shares) / len(shares) if shares else 1 / rank
+                    use = uses.get(each.id) if site.id == master.id else None
+                    found[each.id, site.id] = (
+                        use.shares / use.intervals if use and use.intervals else 1 / rank
+                    )
         return found
 
 
