@@ -61,7 +61,9 @@ def ask_streams(
         RuntimeFailure: an answer is not complete, and `complete` is set.
     """
     from elfmesh.api.client.stream_query import StreamQuery, wait_of
+    from elfmesh.api.query_text import as_job
 
+    as_job(text, "CREATE JOB adhoc.query", clause, source=source)  # its errors come before those of the fleet
     _check_streams(client, text, source)
     cost = client.cost(text)
     wait_us = wait_of(cost) if wait_us is None else wait_us
