@@ -1,6 +1,6 @@
 """Values of which some fields do not count when two are compared, such as the position in a text.
 
-msgspec compares all fields of a struct. `Compared` compares those that are not in `aside`; all other value
+msgspec compares all fields of a struct. `PartlyCompared` compares those that are not in `aside`; all other value
 classes are plain frozen structs (docs/adr/0090-structs.md).
 """
 
@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 
-class _Meanings(dict[type["Compared"], Callable[[Any], object]]):
+class _Meanings(dict[type["PartlyCompared"], Callable[[Any], object]]):
     """By class, what reads the fields that count. Filled when a class is first compared."""
 
-    def __missing__(self, kind: type[Compared]) -> Callable[[Any], object]:
+    def __missing__(self, kind: type[PartlyCompared]) -> Callable[[Any], object]:
         names = [name for name in kind.__struct_fields__ if name not in kind.aside]
         read = self[kind] = attrgetter(*names) if names else _nothing
         return read
@@ -29,7 +29,7 @@ def _nothing(value: object) -> tuple[()]:
 _MEANINGS = _Meanings()
 
 
-class Compared(Struct, frozen=True, eq=False):
+class PartlyCompared(Struct, frozen=True, eq=False):
     """Base of values that are equal if they have one class and equal fields, apart from those of `aside`.
 
     Raises TypeError from `hash` if a field that counts has no hash.

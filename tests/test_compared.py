@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import pytest
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.nodes import Call, FieldRef, Literal, PythonCall, Star
 from elfmesh.ql.expressions.text_source import TextPosition
 
 
-class _Named(Compared, frozen=True):
+class _Named(PartlyCompared, frozen=True):
     aside: ClassVar[frozenset[str]] = frozenset({"at", "note"})
     name: str
     at: int = 0
@@ -22,7 +22,7 @@ class _Other(_Named, frozen=True):
     size: int = 0
 
 
-class _Nothing(Compared, frozen=True):
+class _Nothing(PartlyCompared, frozen=True):
     pass
 
 

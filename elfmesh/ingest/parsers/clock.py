@@ -19,7 +19,7 @@ import pyarrow as pa
 from msgspec import field
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.cells import event_times
 from elfmesh.ingest.parsers.time_pattern import LEAP_YEARS_APART, check_pattern, has_zone, times_by
@@ -54,7 +54,7 @@ _ZONED = r"(?i)\d:\d{2}(?::\d{2})?(?:[.,]\d+)?\s*(?:z|utc|gmt|ut|[+-]\d{2}(?::?\
 _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 
 
-class LocalClock(Compared, frozen=True):
+class LocalClock(PartlyCompared, frozen=True):
     """Interpretation of times: the IANA zone, the year (None: by the file's modification time), the pattern.
 
     With a pattern, all times are read by it (see `time_pattern`).

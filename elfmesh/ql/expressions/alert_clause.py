@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 
 
-class AlertClause(Compared, frozen=True):
+class AlertClause(PartlyCompared, frozen=True):
     """ALERT of a job: when its condition is true `lasting` intervals long, it fires.
 
     It resolves after `resolve` intervals in which it is false. `partial`: partial records are evaluated too.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
-class AssumedBound(Compared, frozen=True):
+class AssumedBound(PartlyCompared, frozen=True):
     """`column >= limit`, or with `upper` `column <= limit`, for every record that has a value."""
 
     aside: ClassVar[frozenset[str]] = frozenset({"at"})
@@ -25,7 +25,7 @@ class AssumedBound(Compared, frozen=True):
         return f"{self.column} {'<=' if self.upper else '>='} {self.limit}"
 
 
-class AssumedDependency(Compared, frozen=True):
+class AssumedDependency(PartlyCompared, frozen=True):
     """Records with equal values in the columns of `left` have equal values in the column `right`.
 
     A record without one of these values contradicts nothing.

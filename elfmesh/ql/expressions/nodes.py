@@ -13,12 +13,12 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
 
-class Expr(Compared, frozen=True, kw_only=True):
+class Expr(PartlyCompared, frozen=True, kw_only=True):
     """Base of all expressions."""
 
     aside: ClassVar[frozenset[str]] = frozenset({"at"})

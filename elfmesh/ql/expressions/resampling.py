@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.nodes import Literal
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
 
@@ -24,7 +24,7 @@ class Fill(StrEnum):
     LINEAR_OR_PREVIOUS = "LINEAR OR PREVIOUS"
 
 
-class FillRule(Compared, frozen=True):
+class FillRule(PartlyCompared, frozen=True):
     """How one column is filled; `value` is that of `Fill.VALUE`. A column without a rule is null."""
 
     aside: ClassVar[frozenset[str]] = frozenset({"at"})
@@ -34,7 +34,7 @@ class FillRule(Compared, frozen=True):
     at: TextPosition = NOWHERE
 
 
-class ResampleClause(Compared, frozen=True):
+class ResampleClause(PartlyCompared, frozen=True):
     """RESAMPLE column EVERY every_us PARTITION BY partition FILL (fills) MAX GAP gap_us.
 
     `gap_us` is 0 without MAX GAP: then no row reads a neighbour.

@@ -21,7 +21,7 @@ import zstandard
 from sqlglot.tokenizer_core import Token
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import TYPES, is_fenced
@@ -45,7 +45,7 @@ LEVEL = 19
 _SHAPE = "Write TABLE name(column STRING, ...) before AS SELECT; `elf publish` fills it."
 
 
-class InlineTable(Compared, frozen=True):
+class InlineTable(PartlyCompared, frozen=True):
     """Table of a text.
 
     `data` is base64, and `span` is the position of ` AS $$ data $$`, or where it would be.

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from elfmesh.compared import Compared
+from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.alert_clause import AlertClause
 from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
@@ -274,7 +274,7 @@ class LookupJoin(Struct, frozen=True):
     inner: bool
 
 
-class Statement(Compared, frozen=True):
+class Statement(PartlyCompared, frozen=True):
     """Parsed statement.
 
     Attributes:
