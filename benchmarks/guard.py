@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 import msgspec
+import numpy as np
 
 from benchmarks.harness import ROOT
 
@@ -56,9 +57,7 @@ class Recorded(msgspec.Struct):
 
 def environment() -> dict[str, str]:
     """What the figures depend on, besides the code."""
-    from numpy._core._multiarray_umath import __cpu_features__
-
-    sets = [name for name in ("AVX2", "AVX512F", "ASIMD") if __cpu_features__.get(name)]
+    sets = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
     valgrind = subprocess.run(["valgrind", "--version"], capture_output=True, text=True, check=True).stdout
     return {
         "python": f"{platform.python_version()} {platform.python_compiler()}",

@@ -1,7 +1,7 @@
 """Values of which some fields do not count when two are compared, such as the position in a text.
 
-msgspec compares all fields of a struct. `PartlyCompared` compares those that are not in `aside`; all other value
-classes are plain frozen structs (docs/adr/0090-structs.md).
+msgspec compares all fields of a struct. `PartlyCompared` compares those that are not in `aside`; all other
+value classes are plain frozen structs (docs/adr/0090-structs.md).
 """
 
 from __future__ import annotations

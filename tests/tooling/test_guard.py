@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks import guard
 from benchmarks.guard import TOLERANCE, Recorded, differences, judged
+from benchmarks.harness import ROOT
 
 FIGURES = {"parse json": 1_000_000, "tree": 2_000_000}
 
@@ -70,6 +71,6 @@ def test_more_work_is_more_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1_000 * rounds
 
     monkeypatch.setattr(guard, "_instructions", counted)
-    assert guard.measured("tree", 0.0, guard.ROOT) == 20_000
-    assert guard.measured("tree", 0.05, guard.ROOT) == 21_000
+    assert guard.measured("tree", 0.0, ROOT) == 20_000
+    assert guard.measured("tree", 0.05, ROOT) == 21_000
     assert asked == [("tree", 21), ("tree", 1), ("tree", 22), ("tree", 1)]
