@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -105,17 +105,20 @@ def measured(name: str, more: float, directory: Path) -> int:
 
 
 def _instructions(name: str, rounds: int, directory: Path) -> int:
-    variables = {**os.environ, **FIXED, "PYTHONPYCACHEPREFIX": str(directory / "caches")}
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-m", "benchmarks.guard_work", name, str(rounds)]
-    options = {"cwd": ROOT, "env": variables, "input": LINE, "capture_output": True}
-    done = subprocess.run(command, check=False, **options)  # type: ignore[call-overload]  # fills the caches
+    command = (sys.executable, "-m", "benchmarks.guard_work", name, str(rounds))
+    done = _run(command, directory)  # compiles the modules, which is not counted
     if not done.returncode:
-        done = subprocess.run([*VALGRIND, *command], check=False, **options)  # type: ignore[call-overload]
+        done = _run((*VALGRIND, *command), directory)
     if done.returncode:
         raise click.ClickException(f"{name} failed:\n{done.stderr.decode(errors='replace')[-2000:]}")
     counted = re.findall(rb"I +refs: +([\d,]+)", done.stderr)
     return int(counted[-1].replace(b",", b""))
+
+
+def _run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[bytes]:
+    variables = {**os.environ, **FIXED, "PYTHONPYCACHEPREFIX": str(directory / "caches")}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return subprocess.run(command, cwd=ROOT, env=variables, input=LINE, capture_output=True, check=False)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -19,12 +19,12 @@ import pyarrow as pa
 from msgspec import field
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.compared import PartlyCompared
 from elfmesh.errors import ConfigError
 from elfmesh.ingest.parsers.cells import event_times
 from elfmesh.ingest.parsers.time_pattern import LEAP_YEARS_APART, check_pattern, has_zone, times_by
 from elfmesh.ql.values.civil import DAY_US, MONTHS, compose_us, days_from_civil, valid_date
 from elfmesh.ql.values.columns import from_numpy, null_mask
+from elfmesh.ql.values.compared import PartlyCompared
 from elfmesh.ql.values.times import fraction_us, number_field
 from elfmesh.ql.values.zones import to_instant, zone
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from elfmesh.compared import PartlyCompared
+from elfmesh.ql.values.compared import PartlyCompared
 
 
 class AlertClause(PartlyCompared, frozen=True):

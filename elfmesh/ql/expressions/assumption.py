@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
+from elfmesh.ql.values.compared import PartlyCompared
 
 
 class AssumedBound(PartlyCompared, frozen=True):

@@ -13,9 +13,9 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.python_function import PythonFunction
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
+from elfmesh.ql.values.compared import PartlyCompared
 
 
 class Expr(PartlyCompared, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.nodes import Literal
 from elfmesh.ql.expressions.text_source import NOWHERE, TextPosition
+from elfmesh.ql.values.compared import PartlyCompared
 
 
 class Fill(StrEnum):

@@ -33,14 +33,7 @@ from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.nearest import NearestPlan
 from elfmesh.ql.plan.declared import refuse_python
-from elfmesh.ql.plan.draft_types import (
-    Draft,
-    ElementsRead,
-    JoinDraft,
-    SelectDraft,
-    StreamRead,
-    UnionDraft,
-)
+from elfmesh.ql.plan.draft_types import Draft, ElementsRead, JoinDraft, SelectDraft, StreamRead, UnionDraft
 from elfmesh.ql.plan.lookup_plan import LookupPlan, conjuncts, join_key, key_fields, named, owner
 from elfmesh.ql.plan.relation import (
     TIME,

@@ -21,10 +21,10 @@ import zstandard
 from sqlglot.tokenizer_core import Token
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.compared import PartlyCompared
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.plan.declared import TYPES, is_fenced
+from elfmesh.ql.values.compared import PartlyCompared
 from elfmesh.ql.values.plain_ipc import check_plain, unfold
 from elfmesh.text import suggest
 

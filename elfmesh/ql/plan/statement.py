@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.alert_clause import AlertClause
 from elfmesh.ql.expressions.assumption import Assumption
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, SealClause
@@ -25,6 +24,7 @@ from elfmesh.ql.plan.delivery import TopicDelivery
 from elfmesh.ql.plan.inline import InlineTable
 from elfmesh.ql.plan.names import Bare
 from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.values.compared import PartlyCompared
 
 DEADLINE_US_DEFAULT = 1_000_000
 """Time after an interval's end during which its result may wait for the slowest agent."""

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from elfmesh.compared import PartlyCompared
 from elfmesh.ql.expressions.nodes import Call, FieldRef, Literal, PythonCall, Star
 from elfmesh.ql.expressions.text_source import TextPosition
+from elfmesh.ql.values.compared import PartlyCompared
 
 
 class _Named(PartlyCompared, frozen=True):
