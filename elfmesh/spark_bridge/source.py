@@ -20,11 +20,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-from msgspec.structs import replace
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from elfmesh.control.jobs.records import PAO

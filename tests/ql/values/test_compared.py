@@ -48,7 +48,9 @@ def test_a_value_survives_copies_and_pickling() -> None:
     call = Call("+", (FieldRef("a", quoted=True, at=TextPosition(1, 2)), Literal("bigint", 1)))
     for again in (copy.copy(call), copy.deepcopy(call), pickle.loads(pickle.dumps(call))):
         assert again == call
-        assert (again.args[0].at, again.args[0].quoted) == (TextPosition(1, 2), True)
+        field = again.args[0]
+        assert isinstance(field, FieldRef)
+        assert (field.at, field.quoted) == (TextPosition(1, 2), True)
 
 
 def test_expressions_compare_by_meaning() -> None:
