@@ -135,6 +135,7 @@ In the other commands, Arrow would load it, which takes longer than the rest of 
 OWN_MEANING = frozenset(
     {
         "ELF_AGENT_API",  # the agent's own API address; ELF_API is the address of the agent to query
+        "ELF_EXPLAIN_COST",  # a switch; ELF_COST is a number of `elf plan`
         "ELF_BLAZES_OUTPUT",  # text or a picture; ELF_OUTPUT is table, json or csv
         "ELF_LINT_OUTPUT",
         "ELF_PLAN_OUTPUT",
