@@ -116,7 +116,7 @@ def _measured(name: str, config: StreamConfig) -> ReadRate:
                 parsed.arrays[column]
             rate = ReadRate(len(data), parsed.lines, time.thread_time() - began)
     except Exception:  # no content of a log may end the agent
-        log.exception("a block of %s from byte 0 breaks its parser", path)
+        log.exception("a block of %s from byte %d breaks its parser", path, 0)
         return ReadRate()
     return rate
 
