@@ -59,7 +59,8 @@ class MultiStreamReader:
             for delivery in reader.poll(bytes_max):
                 block = delivery.block
                 position = None if block.position is None else _tagged(block.position, name)
-                deliveries.append(replace(delivery, block=replace(block, position=position, stream=name)))
+                tagged = msgspec.structs.replace(block, position=position, stream=name)
+                deliveries.append(replace(delivery, block=tagged))
         return deliveries
 
     def look(self) -> None:
