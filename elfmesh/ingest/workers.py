@@ -313,8 +313,9 @@ class WorkerHost:
         self._early_members.pop(effect.job, None)
         self._cut_orders.pop(effect.job, None)
         self._end_orders.pop(effect.job, None)
-        forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
-        await self._writer.write([forgotten])
+        if not effect.keeps_frames:
+            forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
+            await self._writer.write([forgotten])
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)

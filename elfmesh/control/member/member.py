@@ -281,16 +281,22 @@ class Member:
             self.accounting.take(difference)
             self._worker.release(floor, self.ledger.state.received)
 
-    def stop(self) -> None:
+    def stop(self, *, rests: bool = False) -> None:
+        """End the part of this agent in the job.
+
+        Args:
+            rests: whether the agent may take part again. The frames and the ledger stay, and the next member
+                of the job continues from them as after a restart, so that no record counts twice (D-1).
+        """
         self.requests.stop()
         self._stall_watch.stop()
         self.copy_sender.stop()
         self.panes.stop()
         self.contributions.stop()
-        self.accounting.stop()
+        self.accounting.stop(rests=rests)
         self._copy_store.stopped(self.job, self.manifest.incarnation)
         self._context.emit(ctl.Persist("member", self.job, b""))
-        self._worker.stop(self.manifest.incarnation)
+        self._worker.stop(self.manifest.incarnation, keeps_frames=rests)
         self._trees.unsubscribe()
 
     # -- reports of the worker -------------------------------------------------------------------------

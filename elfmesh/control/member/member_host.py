@@ -16,6 +16,8 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.member.accounts import ledger_state
+from elfmesh.control.member.accounts.ledger_state import incarnation_of
 from elfmesh.control.member.admission import JobAdmission
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
@@ -29,6 +31,7 @@ from elfmesh.control.protocol.events import (
     PanesCut,
     Persist,
     Revised,
+    StopWorker,
     WorkerReport,
 )
 from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
@@ -191,8 +194,7 @@ class MemberHost:
         if self.members.get(member.job) is not member:
             del self._parting[member.job]
         elif member.has_left:
-            self._end(member.job, member.manifest.incarnation)
-            self.admission.may_return(member.job, member.manifest.incarnation)
+            self._rest(member)
         else:
             self._context.after(LEFT_S, lambda: self._part(member))
 
@@ -324,6 +326,8 @@ class MemberHost:
         if error := error or self.admission.no_room(manifest, others):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
+        if (earlier := incarnation_of(ledger)) not in ("", manifest.incarnation):
+            self._context.emit(StopWorker(job, earlier))  # it ended while this agent rested or was away
         member = Member(self._context, manifest, plan, message.master, message.epoch, self.copy_store, ledger)
         self.members[job] = member
         if is_founder:
@@ -353,3 +357,14 @@ class MemberHost:
             del self.members[job]
             member.stop()
             self.site_parts.stopped(job)
+        elif incarnation_of(self.ledgers.get(job, b"")) == incarnation:
+            del self.ledgers[job]
+            self._context.emit(Persist(ledger_state.KIND, job, b""))
+            self._context.emit(StopWorker(job, incarnation))
+
+    def _rest(self, member: Member) -> None:
+        """End a member that may return under another version or master; its ledger and its frames stay."""
+        del self.members[member.job]
+        member.stop(rests=True)
+        self.ledgers[member.job] = member.ledger.stored()
+        self.site_parts.stopped(member.job)

@@ -61,8 +61,8 @@ class WorkerControl:
             begun = self._generations.next()
             self._context.emit(StartWorker(manifest, self.start, () if alone else stages, begun))
 
-    def stop(self, incarnation: str) -> None:
-        self._context.emit(StopWorker(self._job, incarnation))
+    def stop(self, incarnation: str, *, keeps_frames: bool = False) -> None:
+        self._context.emit(StopWorker(self._job, incarnation, keeps_frames))
 
     def pause(self, paused: bool, pending: int) -> None:
         """Pause the worker while the job is paused, or while `pending` ranges are too many."""

@@ -116,10 +116,11 @@ class StartWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class StopWorker(Effect):
-    """Stop the worker of a job and delete its frames."""
+    """Stop the worker of a job, and delete its frames unless the agent may work on the job again."""
 
     job: bytes
     incarnation: str
+    keeps_frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)

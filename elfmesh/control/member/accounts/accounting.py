@@ -131,9 +131,10 @@ class Accounting:
         """
         return 0 if index < self.closed else None
 
-    def stop(self) -> None:
+    def stop(self, *, rests: bool = False) -> None:
+        """Ask no more; `rests`: the stored ledger is for the next member of the job."""
         self._alarm.cancel()
-        self._context.emit(Persist(KIND, self._manifest.job_id, b""))
+        self._context.emit(Persist(KIND, self._manifest.job_id, self._ledger.stored() if rests else b""))
 
     def _wait(self) -> None:
         if self._ledger.undecided and not self._alarm.is_set:

@@ -47,6 +47,14 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(LedgerState)
 
 
+def incarnation_of(stored: bytes) -> str:
+    """The incarnation of a stored state, "" if there is none, or if it is damaged."""
+    try:
+        return _DECODER.decode(stored).incarnation if stored else ""
+    except UNREADABLE:
+        return ""
+
+
 def read_state(stored: bytes, incarnation: str) -> LedgerState:
     """The stored state; an empty one if it is of another incarnation, or damaged."""
     try:
