@@ -96,8 +96,8 @@ class JobMembers:
             self._term.tally.on_excluded(sender.id, message, self._context.now)
 
     def _give_up_excluded(self) -> None:
-        """Wait for no member of an earlier term whose rule excludes this agent."""
-        for entry in self._book.active:
+        """Wait for no member whose rule excludes this agent, also not for one that leaves."""
+        for entry in self._book.entries:
             if not allows(entry.keep_in, self._context.me):
                 self._term.collection.straggler_policy.excludes(entry.number)
 
@@ -142,6 +142,7 @@ class JobMembers:
         # The versions before may not want its labels.
         start = max(founding.next_start(), newest.start)
         if self._term.is_open and self._book.add(participants, start, begun):
+            self._give_up_excluded()
             founding.arrived()
             founding.prepared()
             self._term.changed()

@@ -292,6 +292,25 @@ def test_a_new_master_waits_for_no_member_whose_rule_excludes_it() -> None:
     assert "revive 1" not in rig.calls
 
 
+def test_a_new_master_waits_for_no_excluded_member_that_leaves() -> None:
+    """A member that the master before excludes as well is expected up to an interval that is still open."""
+    rig = Rig()
+    rule = replace(Participant(other(11), "m1"), keep_in=IN_EU)
+    rig.term.book.add((rule,), 0)
+    rig.term.book.evict(1, CLOSED + 2)
+    rig.members = JobMembers(cast(MembersTerm, rig.term), rig.costs, takes_over=True)
+    assert rig.calls == ["excludes 1"]
+
+
+def test_a_master_waits_for_no_excluded_host_that_asks_for_a_number() -> None:
+    """Its request was on its way to the master before."""
+    rig = Rig()
+    rule = replace(Participant(other(20), "m20"), keep_in=IN_EU)
+    rig.members.on_enroll(Enroll(JOB, "i", rule, 1, 9))
+    rig.term.run(ENROLL_S)
+    assert "excludes 2" in rig.calls
+
+
 def test_an_excluded_host_is_named_until_it_takes_part() -> None:
     rig = Rig()
     message = Excluded(JOB, "i", "m20", IN_EU, "the master")

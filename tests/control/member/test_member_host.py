@@ -397,7 +397,7 @@ def rested() -> Rig:
 
 
 def test_a_member_that_a_new_master_excludes_continues_from_its_frames_and_its_ledger() -> None:
-    """Without them, it would read its logs from the beginning, and count what it has contributed once more."""
+    """Without them, it would read its logs from the beginning and count its contributed records again."""
     rig = Rig(policy=IN_EU)
     rig.host.on_announce(Announce(MANIFEST, INSIDE, 1))
     rig.number(master=INSIDE)
