@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from elfmesh.cbt import decode_partial, finish, merge_partials
@@ -28,6 +28,7 @@ from elfmesh.ingest.sources import Block, FilePosition, SourceState, StreamReade
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
 from elfmesh.ingest.worker.intervals import WorkerInterval
+from elfmesh.ingest.worker.offsets import furthest
 from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.ql import parse
 
@@ -247,6 +248,7 @@ def test_counts_conserve_every_record(blocks: list[list[tuple[int, str, int]]], 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(records, min_size=1, max_size=40), st.sampled_from([TUMBLE, HOP]), st.integers(0, 10**6))
+@example([(0, "a", 0)] * 7 + [(20, "a", 0)] * 5 + [(50, "a", 0)], HOP, 2073)
 def test_a_restart_repeats_and_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[int, str, int]], text: str, seed: int
 ) -> None:
@@ -257,7 +259,14 @@ def test_a_restart_repeats_and_loses_nothing(
     reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
     reader.add("j", worker.columns)
     sealed: list[WorkerInterval] = []
-    frame = (worker.next_index, worker.offsets.restart(), worker.offsets.reached())
+
+    def framed() -> tuple[Resumed, tuple[FilePosition, ...], tuple[FilePosition, ...]]:
+        """What a frame has for a restart: also how far boots before this one had read."""
+        index, read = worker.next_index, worker.offsets.reached()
+        known = furthest([*worker.offsets.read_up_to(), *((to, index) for to in read)])
+        return Resumed(index, read_up_to=known), worker.offsets.restart(), read
+
+    frame = framed()
     events = sorted(events)
     written = 0
     while written < len(events) or not reader.at_end("j"):
@@ -271,11 +280,11 @@ def test_a_restart_repeats_and_loses_nothing(
         if dice.random() < 0.5:
             ready = max((worker.watermark_us // (10 * S)) - 1, worker.next_index)
             sealed += worker.seal(min(ready, worker.ready_index))
-            frame = (worker.next_index, worker.offsets.restart(), worker.offsets.reached())
+            frame = framed()
         if dice.random() < 0.25:
-            index, positions, read = frame
+            resumed, positions, read = frame
             reader.close()
-            worker = JobWorker(statement, Resumed(index, read_up_to=tuple((to, index) for to in read)))
+            worker = JobWorker(statement, resumed)
             reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
             reader.add("j", worker.columns, positions=positions, boundaries=read)
     sealed += worker.seal(worker.end_index)

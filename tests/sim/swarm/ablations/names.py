@@ -67,10 +67,12 @@ def always(*replaced: tuple[str, Any]) -> Callable[[], list[Patch]]:
 
 def with_options(name: str, **changed: Any) -> list[Patch]:
     """A class, or its constructor, that always gets these arguments."""
-    found = original(name)
-    init: Any = vars(found)["__init__"] if isinstance(found, type) else found
+    found: Any = original(name)
+    if not (isinstance(found, type) and "__init__" in vars(found)):  # a function, or a struct
+        return instead(name, lambda *args, **options: found(*args, **{**options, **changed}))
+    init = found.__init__
 
     def changed_init(self: Any, *args: Any, **options: Any) -> None:
         init(self, *args, **{**options, **changed})
 
-    return [(found, "__init__", changed_init)] if isinstance(found, type) else instead(name, changed_init)
+    return [(found, "__init__", changed_init)]
