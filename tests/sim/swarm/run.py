@@ -85,6 +85,7 @@ async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:
         due=settling.due,
         pending_corrections=settling.pending_corrections,
         counted=settling.counted,
+        resting=settling.resting,
         there=there,
         closed_in_s=closed,
         absent=absent,

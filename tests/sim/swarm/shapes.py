@@ -148,7 +148,6 @@ PRUNING = small(
     calm_s=20.0,
     trouble_s=4.0,
     safety_s=60.0,
-    keeping="",
     weather=BUSY,
 )
 """Two trees of each rack, most of whose paths are idle, while masters, gateways and links come and go."""

@@ -35,6 +35,7 @@ class Outcome:
         pending_corrections: by job and agent, counts that are in no record though the agent contributes
             again.
         counted: by job, the first interval that is not closed after everything was counted.
+        resting: by job, the hosts whose rule excludes the newest master then: they count when it admits them.
         there: names of the agents that are members at the end.
         closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
         absent: names of agents that were away, and when (from, to).
@@ -62,6 +63,7 @@ class Outcome:
     closed_in_s: dict[Incarnation, float | None]
     pending_corrections: dict[Incarnation, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     counted: dict[Incarnation, int] = field(default_factory=dict)
+    resting: dict[Incarnation, set[str]] = field(default_factory=dict)
     there: tuple[str, ...] = ()
     absent: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     cut_off: dict[frozenset[str], list[tuple[float, float]]] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.history import History, Incarnation
 from tests.sim.swarm.judging.invariants import LIVENESS_S
 from tests.sim.swarm.recovering import adopt_late
+from tests.sim.swarm.residing.watch import resting, returning
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.workload import Traffic
 from tests.sim.world.wall import EPOCH_US
@@ -93,6 +94,7 @@ class Settling:
         self.silent: list[str] = []
         self.pending_corrections: dict[Incarnation, dict[str, tuple[int, ...]]] = {}
         self.counted: dict[Incarnation, int] = {}
+        self.resting: dict[Incarnation, set[str]] = {}
 
     async def run(self) -> dict[Incarnation, float | None]:
         """All agents write a little more, then fall silent; how long it takes until all of it is closed."""
@@ -143,7 +145,7 @@ class Settling:
             for host in hosts:
                 host.server.write(1)
             await asyncio.sleep(slide_s / 2)
-            if all(self.closed(key) >= behind[key] and not self._pending_corrections(key) for key in mine):
+            if all(self.closed(key) >= behind[key] and not self._has_uncounted(key) for key in mine):
                 break
         due = {key: self._due_index(key) for key in mine}
         # A watermark that is under way names the outcomes of the last intervals.
@@ -153,6 +155,22 @@ class Settling:
             await asyncio.sleep(0.5)
         self.pending_corrections = {key: self._pending_corrections(key) for key in mine}
         self.counted = {key: self.closed(key) for key in mine}
+        # Hosts that the newest master excludes count their records when they take part again (D-23).
+        self.resting = {key: self._resting(key) - self._returning(key) for key in mine}
+
+    def _has_uncounted(self, key: Incarnation) -> bool:
+        return bool(self._pending_corrections(key) or self._returning(key))
+
+    def _resting(self, key: Incarnation) -> set[str]:
+        residence = self._swarm.history.residence
+        there = [host for host in self._swarm.hosts if not host.left]
+        return resting(there, residence, key, self.closed(key)) if residence.keeping else set()
+
+    def _returning(self, key: Incarnation) -> set[str]:
+        """Hosts that count nothing, though the newest master admits them."""
+        rests = self._resting(key)
+        job = self._swarm.jobs[key]
+        return returning(self._swarm.hosts, self._swarm.history.residence, job, rests) if rests else rests
 
     def _pending_corrections(self, key: Incarnation) -> dict[str, tuple[int, ...]]:
         """By name of an agent: counts of a job that are in no record yet."""

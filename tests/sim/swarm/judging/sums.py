@@ -37,6 +37,7 @@ def i1_buckets_add_up(out: Outcome) -> Iterator[str]:
         # An agent that has left, or is lost with its disk, may not have contributed all that it had. An agent
         # that has joined counts its earlier records in its first interval.
         there = {name for name in out.there if name in lines and truth.hosts[name].start < closed}
+        there -= out.resting.get(key, set())
         least = sum(len(lines[name]) for name in there)
         most = sum(len(each) for each in lines.values())
         if pending_corrections := out.pending_corrections[key]:

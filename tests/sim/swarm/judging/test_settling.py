@@ -10,6 +10,7 @@ from elfmesh import ids
 from elfmesh.control.replicas.terms_query import ALL_NEAR
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.settling import CREATOR, Settling, founded
+from tests.sim.swarm.residing.watch import Residence
 from tests.sim.world import vloop
 
 JOB = "sim/ids"
@@ -61,7 +62,9 @@ class LateWatermark(Settling):
 
 def test_an_outcome_that_is_under_way_is_waited_for() -> None:
     key: Incarnation = ("sim/ids", "i")
-    swarm = SimpleNamespace(hosts=[], current={"ids": key}, lost={}, jobs={key: SimpleNamespace(slide_s=1)})
+    history = SimpleNamespace(residence=Residence())
+    jobs = {key: SimpleNamespace(slide_s=1)}
+    swarm = SimpleNamespace(hosts=[], current={"ids": key}, lost={}, jobs=jobs, history=history)
     settling = LateWatermark(cast(Any, swarm))
 
     async def main() -> None:

@@ -29,7 +29,9 @@ from elfmesh.srt.messages import Segment, SegmentUp
 from elfmesh.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from tests.sim.swarm.host import Clock
+    from tests.sim.swarm.drawing.job import Job
+    from tests.sim.swarm.host import Clock, Host
+    from tests.sim.swarm.judging.history import Incarnation
     from tests.sim.swarm.judging.oracle import Truth
     from tests.sim.swarm.judging.outcome import Outcome
 
@@ -152,6 +154,35 @@ def may_take_no_part(out: Outcome, truth: Truth, host: str, epoch: int) -> bool:
     ]
     elsewhere = any(residence.racks[name] != residence.racks[host] for name in led)
     return elsewhere or (job.partitions > 1 and not job.paths)
+
+
+def resting(hosts: Iterable[Host], residence: Residence, job: Incarnation, closed: int) -> set[str]:
+    """Return the hosts with a rule that count nothing in a job now: none of their intervals is closed."""
+    found = set()
+    for host in hosts:
+        members = () if host.local is None else host.local.control.member_host.members.values()
+        entries = [
+            member.entry
+            for member in members
+            if (member.manifest.qualified, member.manifest.incarnation) == job and member.is_expected
+        ]
+        if host.name in residence.keeping and not any(each and each.start < closed for each in entries):
+            found.add(host.name)
+    return found
+
+
+def returning(hosts: Iterable[Host], residence: Residence, job: Job, names: set[str]) -> set[str]:
+    """Return those of these hosts that the newest master of a job admits, so that they have to come back."""
+    led = [
+        (master.term.epoch, host.rack)
+        for host in hosts
+        if host.local is not None
+        for master in host.local.control.leadership.masters.values()
+        if master.term.manifest.qualified == f"sim/{job.name}"
+    ]
+    rack = max(led, default=(0, ""))[1]
+    placed = job.partitions == 1 or bool(job.paths)
+    return {name for name in names if placed and residence.racks[name] == rack}
 
 
 def d23_data_stays(out: Outcome) -> Iterator[str]:
