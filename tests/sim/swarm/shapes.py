@@ -118,7 +118,7 @@ PAGED = small(
 
 VOTING = small(
     *(kinds.CRASH, kinds.POWER, kinds.ISOLATE_MASTER, kinds.PARTITION, kinds.JOIN),
-    job={"paths": 3, "early_ms": None, "sealed": "", "delivery": "", "spans": ""},
+    job={"paths": 3, "early_ms": None, "sealed": "", "delivery": "", "spans": "", "stated": False},
     hosts=5,
     racks=3,
     trouble_s=4.0,
@@ -148,6 +148,7 @@ PRUNING = small(
     calm_s=20.0,
     trouble_s=4.0,
     safety_s=60.0,
+    ordered=False,
     weather=BUSY,
 )
 """Two trees of each rack, most of whose paths are idle, while masters, gateways and links come and go."""
