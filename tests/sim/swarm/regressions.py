@@ -149,6 +149,8 @@ REGRESSIONS: dict[str, str] = {
     " judge did not know that the next interval that it would have sealed was to count them",
     "away-by-a-cut-and-a-pause": "cuts and a pause kept an agent from its master for more than five minutes;"
     " its judge counted the pause alone",
+    "counted-again-after-a-rest": "a host whose rule excluded a master forgot what it had read, and counted"
+    " what it had contributed as expired when an agent inside led again",
 }
 
 OPEN: dict[str, str] = {}
