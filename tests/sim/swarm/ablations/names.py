@@ -70,7 +70,7 @@ def with_options(name: str, **changed: Any) -> list[Patch]:
     found: Any = original(name)
     if not (isinstance(found, type) and "__init__" in vars(found)):  # a function, or a struct
         return instead(name, lambda *args, **options: found(*args, **{**options, **changed}))
-    init = found.__init__
+    init = vars(found)["__init__"]
 
     def changed_init(self: Any, *args: Any, **options: Any) -> None:
         init(self, *args, **{**options, **changed})
