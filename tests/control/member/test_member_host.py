@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as replace_policy
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from elfmesh.control.jobs.policy import OPEN, Grant, Policy
 from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member import admission
 from elfmesh.control.member import member_host as under_test
-from elfmesh.control.member.accounts.ledger_state import KIND as LEDGER
 from elfmesh.control.member.admission import KIND
 from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, AT_ONCE, LEAVING, LEFT_S, MemberHost
 from elfmesh.control.protocol.events import (
@@ -378,66 +376,6 @@ def test_a_member_whose_labels_a_new_version_excludes_ends_at_its_last_interval_
     rig.wait(LEFT_S + 0.01)
     assert rig.host.members == {}
     assert of(rig.announce(founding=False)) == (True, ""), "the labels are wanted again"
-
-
-IN_EU = replace_policy(OPEN, keep_in=(("region=eu",),))
-INSIDE = replace(A, region="eu")
-
-
-def rested() -> Rig:
-    """An agent whose rule excludes a new master, after the last interval of its number has been closed."""
-    rig = Rig(policy=IN_EU)
-    rig.host.on_announce(Announce(MANIFEST, INSIDE, 1))
-    rig.number(master=INSIDE)
-    rig.out()
-    rig.number(until=9, closed=9, version=4, epoch=2)
-    rig.wait(LEFT_S + 0.01)
-    assert rig.host.members == {}
-    return rig
-
-
-def test_a_member_that_a_new_master_excludes_continues_from_its_frames_and_its_ledger() -> None:
-    """Without them, it would read its logs from the beginning and count its contributed records again."""
-    rig = Rig(policy=IN_EU)
-    rig.host.on_announce(Announce(MANIFEST, INSIDE, 1))
-    rig.number(master=INSIDE)
-    numbers = rig.host.members[JOB].ledger.state.numbers
-    assert numbers
-    rig.out()
-    rig.number(until=9, closed=9, version=4, epoch=2)
-    out = rig.wait(LEFT_S + 0.01)
-    assert rig.host.members == {}
-    assert [each for each in out if isinstance(each, StopWorker)] == [StopWorker(JOB, "i", keeps_frames=True)]
-    stored = [each.data for each in out if isinstance(each, Persist) and each.kind == LEDGER]
-    assert stored[-1]
-    assert of(rig.host.on_announce(Announce(MANIFEST, INSIDE, 3), founding=False)) == (True, "")
-    assert rig.host.members[JOB].ledger.state.numbers == numbers
-
-
-def deleted(out: list[Effect]) -> list[Effect]:
-    """What deletes frames or ledgers."""
-    ends = (StopWorker(JOB, "i"), Persist(LEDGER, JOB, b""))
-    return [each for each in out if each in ends]
-
-
-def test_the_end_of_a_job_deletes_what_a_member_that_rests_has_kept() -> None:
-    rig = rested()
-    rig.out()
-    rig.host.stop(JOB, "j")
-    assert deleted(rig.out()) == [], "of another incarnation"
-    rig.host.stop(JOB, "i")
-    assert len(deleted(rig.out())) == 2
-    rig.host.stop(JOB, "i")
-    assert deleted(rig.out()) == []
-
-
-def test_another_incarnation_deletes_the_frames_of_the_one_that_rests() -> None:
-    rig = rested()
-    rig.out()
-    rig.host.on_announce(Announce(replace(MANIFEST, incarnation="j"), INSIDE, 3))
-    out = rig.out()
-    assert StopWorker(JOB, "i") in out
-    assert rig.host.members[JOB].ledger.state.incarnation == "j"
 
 
 def test_a_roster_of_a_job_or_an_incarnation_that_is_not_here_is_not_acknowledged() -> None:
