@@ -90,7 +90,7 @@ def _others(
         vote_counts.KIND: counts.restored,
         known_peers.KIND: leadership.first.known_peers.restored,
         admission.KIND: lambda job, data: host.admission.end(job, data.decode(errors="replace")),
-        ledger_state.KIND: host.ledgers.__setitem__,
+        ledger_state.KIND: host.ledgers.keep,
         post_senders.KIND: host.post_senders.restored,
         dead_agents.KIND: dead.restored,
         beside.KIND: programs.restored,

@@ -282,12 +282,7 @@ class Member:
             self._worker.release(floor, self.ledger.state.received)
 
     def stop(self, *, rests: bool = False) -> None:
-        """End the part of this agent in the job.
-
-        Args:
-            rests: whether the agent may take part again. The frames and the ledger stay, and the next member
-                of the job continues from them as after a restart, so that no record counts twice (D-1).
-        """
+        """End the part of this agent; with `rests`, frames and ledger stay for the next member (D-1)."""
         self.requests.stop()
         self._stall_watch.stop()
         self.copy_sender.stop()

@@ -16,8 +16,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
 from elfmesh.control.jobs.terms import Participant, Terms
-from elfmesh.control.member.accounts import ledger_state
-from elfmesh.control.member.accounts.ledger_state import incarnation_of
+from elfmesh.control.member.accounts.resting import RestingLedgers
 from elfmesh.control.member.admission import JobAdmission
 from elfmesh.control.member.copy_store import CopyStore
 from elfmesh.control.member.member import Member
@@ -31,7 +30,6 @@ from elfmesh.control.protocol.events import (
     PanesCut,
     Persist,
     Revised,
-    StopWorker,
     WorkerReport,
 )
 from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
@@ -59,7 +57,7 @@ class MemberHost:
         self.admission = JobAdmission(context)
         self.members: dict[bytes, Member] = {}
         self.copy_store = CopyStore(context)
-        self.ledgers: dict[bytes, bytes] = {}
+        self.ledgers = RestingLedgers(context)
         self._asked = 0
         self._answered: set[str] = set()
         self._poller = False
@@ -68,8 +66,7 @@ class MemberHost:
         self._notified: list[Callable[[int], None]] = []
         self._was_leaving: tuple[Callable[[int], None], bool] | None = None
         self.departed: Callable[[bool], bool] = lambda idle: idle
-        """Whether no agent counts on this one for anything; the argument says whether its members have
-        ended."""
+        """Whether no agent counts on this one; the argument states whether its members have ended."""
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
@@ -113,7 +110,6 @@ class MemberHost:
 
     @property
     def participant(self) -> Participant:
-        """This agent as a member of jobs."""
         return Participant(self._context.me, self._context.name, self._context.policy.keep_in)
 
     def _excluded(self, notice: Announce | Terms) -> bool:
@@ -241,9 +237,8 @@ class MemberHost:
 
     def _forget(self, terms: Terms) -> None:
         """What this agent worked on before it was restarted is not for it any more."""
-        job = terms.manifest.job_id
-        self._context.emit(Persist("member", job, b""))
-        self.copy_store.stopped(job, terms.manifest.incarnation)
+        self._context.emit(Persist("member", terms.manifest.job_id, b""))
+        self.copy_store.stopped(terms.manifest.job_id, terms.manifest.incarnation)
 
     def remember(self, terms: Terms) -> None:
         """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
@@ -280,10 +275,8 @@ class MemberHost:
     def when_tried(self, manifest: Manifest, then: Callable[[], object]) -> None:
         """Call `then` once the functions of a version were tried out here, if it would be evaluated here."""
         member = self.members.get(manifest.job_id)
-        here = member is not None and (member.manifest.incarnation, member.manifest.version) == (
-            manifest.incarnation,
-            manifest.version,
-        )
+        known = None if member is None else (member.manifest.incarnation, member.manifest.version)
+        here = known == (manifest.incarnation, manifest.version)
         try:
             wanted = not here and self.admission.is_meant(manifest)
         except QueryError:
@@ -294,10 +287,7 @@ class MemberHost:
             then()
 
     def on_announce(self, message: Announce, *, founding: bool = True) -> Verdict:
-        """A job is there: take part if it is for us.
-
-        Who hears of a job while its first roster is made starts at once; a later one asks for its interval.
-        """
+        """Take part in a job that is meant for this agent: a founder at once, others from an interval on."""
         manifest, me = message.manifest, self.participant
         job = manifest.job_id
         if self.admission.has_ended(job, manifest.incarnation) or self._leaving is not None:
@@ -325,9 +315,7 @@ class MemberHost:
         others = [each.manifest for each in self.members.values()]
         if error := error or self.admission.no_room(manifest, others):
             return Verdict(me, False, error)
-        ledger = self.ledgers.pop(job, b"")
-        if (earlier := incarnation_of(ledger)) not in ("", manifest.incarnation):
-            self._context.emit(StopWorker(job, earlier))  # it ended while this agent rested or was away
+        ledger = self.ledgers.take(job, manifest.incarnation)
         member = Member(self._context, manifest, plan, message.master, message.epoch, self.copy_store, ledger)
         self.members[job] = member
         if is_founder:
@@ -357,14 +345,12 @@ class MemberHost:
             del self.members[job]
             member.stop()
             self.site_parts.stopped(job)
-        elif incarnation_of(self.ledgers.get(job, b"")) == incarnation:
-            del self.ledgers[job]
-            self._context.emit(Persist(ledger_state.KIND, job, b""))
-            self._context.emit(StopWorker(job, incarnation))
+        else:
+            self.ledgers.end(job, incarnation)
 
     def _rest(self, member: Member) -> None:
         """End a member that may return under another version or master; its ledger and its frames stay."""
         del self.members[member.job]
         member.stop(rests=True)
-        self.ledgers[member.job] = member.ledger.stored()
+        self.ledgers.keep(member.job, member.ledger.stored())
         self.site_parts.stopped(member.job)
