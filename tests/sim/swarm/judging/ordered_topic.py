@@ -13,6 +13,7 @@ from elfmesh.ql.plan.delivery import AGENT, POSITION, PRODUCER
 from tests.sim.swarm.judging.history import Incarnation
 from tests.sim.swarm.judging.outcome import PostName, posts
 from tests.sim.swarm.judging.topics import ORDERED
+from tests.sim.swarm.residing.watch import newest_rack
 from tests.sim.swarm.workload import GOOD, IDS_PER_HOST
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ WAIT_S_MAX = 120.0
 
 
 def posted(swarm: Swarm) -> frozenset[PostName]:
-    """What has to be in the order."""
+    """What has to be in the order; hosts that the newest master excludes post once admitted (D-23)."""
+    keeping, rack = swarm.history.residence.keeping, newest_rack(swarm.hosts, ORDERED)
     return frozenset(
         (host.name, f"p{host.number}", line.id % IDS_PER_HOST)
         for host in swarm.hosts
         if host.up and not host.left and host.disks == 1 and host.name not in swarm.history.tampered
+        if host.name not in keeping or host.rack == rack
         for line in host.server.ledger
         if line.kind == GOOD
     )

@@ -173,16 +173,21 @@ def resting(hosts: Iterable[Host], residence: Residence, job: Incarnation, close
 
 def returning(hosts: Iterable[Host], residence: Residence, job: Job, names: set[str]) -> set[str]:
     """Return those of these hosts that the newest master of a job admits, so that they have to come back."""
+    rack = newest_rack(hosts, f"sim/{job.name}")
+    placed = job.partitions == 1 or bool(job.paths)
+    return {name for name in names if placed and residence.racks[name] == rack}
+
+
+def newest_rack(hosts: Iterable[Host], job: str) -> str:
+    """Return the rack of the newest master of a job, "" if no agent leads it."""
     led = [
         (master.term.epoch, host.rack)
         for host in hosts
         if host.local is not None
         for master in host.local.control.leadership.masters.values()
-        if master.term.manifest.qualified == f"sim/{job.name}"
+        if master.term.manifest.qualified == job
     ]
-    rack = max(led, default=(0, ""))[1]
-    placed = job.partitions == 1 or bool(job.paths)
-    return {name for name in names if placed and residence.racks[name] == rack}
+    return max(led, default=(0, ""))[1]
 
 
 def d23_data_stays(out: Outcome) -> Iterator[str]:
