@@ -17,13 +17,14 @@ import asyncio
 import socket
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp import web
 
 from elfmesh.errors import RemoteError
-from elfmesh.ingest.inputs.writer import SpoolWriter
+from elfmesh.ingest.inputs.writer import Counters, SpoolWriter
 from elfmesh.ingest.sources.compressed import GZIP_WINDOW_BITS
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -53,6 +54,26 @@ class BodyLines:
     lines: list[bytes]
     rejected: int = 0
     why: str = ""
+
+
+class RequestSlots:
+    """The requests that one input handles at a time, at most `REQUESTS_MAX`."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters, self._taken = counters, 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot for a request. Raises BodyRefused if none is free."""
+        if self._taken >= REQUESTS_MAX:
+            raise BodyRefused(429, "too many requests at once")
+        self._taken += 1
+        self._counters.connections += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+            self._counters.connections -= 1
 
 
 class Reading(Protocol):
@@ -97,7 +118,7 @@ class Posts:
     ) -> None:
         self._writer, self._max = writer, body_bytes_max
         self._reading = reading or PlainLines()
-        self._requests = 0
+        self._slots = RequestSlots(writer.counters)
         app = web.Application()
         app.router.add_post(self._reading.route, self._post)
         # Bodies are decompressed here, under a limit.
@@ -115,24 +136,17 @@ class Posts:
         await self._runner.cleanup()
 
     async def _post(self, request: web.Request) -> web.Response:
-        counters = self._writer.counters
         try:
-            if self._requests >= REQUESTS_MAX:
-                raise BodyRefused(429, "too many requests at once")
-            self._requests += 1
-            counters.connections += 1
-            try:
-                async with asyncio.timeout(BODY_S):
-                    data = await self._body(request)
-                body = await self._reading.lines(data, request.content_type)
-                await keep(self._writer, body)
-            except TimeoutError:
-                raise BodyRefused(408, f"the body did not come within {BODY_S:g} s") from None
-            finally:
-                self._requests -= 1
-                counters.connections -= 1
+            with self._slots.one():
+                try:
+                    async with asyncio.timeout(BODY_S):
+                        data = await self._body(request)
+                    body = await self._reading.lines(data, request.content_type)
+                    await keep(self._writer, body)
+                except TimeoutError:
+                    raise BodyRefused(408, f"the body did not come within {BODY_S:g} s") from None
         except BodyRefused as refusal:
-            counters.refused += 1
+            self._writer.counters.refused += 1
             headers = {"Retry-After": str(RETRY_S)} if refusal.status in (429, 503) else {}
             return self._reading.refused(refusal, request.content_type, headers)
         return self._reading.accepted(body, request.content_type)

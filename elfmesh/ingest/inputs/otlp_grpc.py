@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.errors import RuntimeFailure
-from elfmesh.ingest.inputs.http import BODY_BYTES_MAX, REQUESTS_MAX, BodyRefused, keep
+from elfmesh.ingest.inputs.http import BODY_BYTES_MAX, BodyRefused, RequestSlots, keep
 from elfmesh.ingest.inputs.otlp import PROTOBUF, log_lines, response_of
 from elfmesh.ingest.inputs.writer import SpoolWriter
 
@@ -32,7 +32,7 @@ class LogsService:
     """Server of one stream."""
 
     def __init__(self, writer: SpoolWriter) -> None:
-        self._writer, self._requests = writer, 0
+        self._writer, self._slots = writer, RequestSlots(writer.counters)
         self._server: grpc.aio.Server | None = None
 
     async def start(self, sock: socket.socket) -> None:
@@ -68,21 +68,13 @@ class LogsService:
     async def _export(self, body: bytes, context: Any) -> bytes:
         import grpc
 
-        counters = self._writer.counters
         try:
-            if self._requests >= REQUESTS_MAX:
-                raise BodyRefused(429, "too many requests at once")
-            self._requests += 1
-            counters.connections += 1
-            try:
+            with self._slots.one():
                 # In a thread, because a body of the maximum size takes seconds.
                 found = await asyncio.to_thread(log_lines, body, PROTOBUF, time.time_ns())
                 await keep(self._writer, found)
-            finally:
-                self._requests -= 1
-                counters.connections -= 1
         except BodyRefused as refusal:
-            counters.refused += 1
+            self._writer.counters.refused += 1
             await context.abort(grpc.StatusCode[STATUS[refusal.status]], refusal.why)
         answer: bytes = response_of(found).SerializeToString()
         return answer

@@ -1,4 +1,4 @@
-"""Which paths of a layout are idle: an example of Algorithm 6 that is computed by hand, and what is kept.
+"""Algorithm 6 makes paths of a layout idle: an example computed by hand, and the paths that stay live.
 
 Three regions in a row, 10 ms apart one way, with two gateways each and a site in each; the master is in the
 middle. The second gateway of each region is 1 ms farther from everything, and a third one 2 ms.

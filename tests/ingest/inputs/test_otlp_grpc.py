@@ -6,15 +6,17 @@ import asyncio
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from elfmesh.errors import ConfigError, RuntimeFailure
-from elfmesh.ingest.inputs import otlp_grpc
+from elfmesh.ingest.inputs import http
 from elfmesh.ingest.inputs.http import BODY_BYTES_MAX
 from elfmesh.ingest.inputs.otlp import PROTOBUF, log_lines
 from elfmesh.ingest.inputs.otlp_grpc import METHOD, SERVICE, STATUS, LogsService
+from elfmesh.ingest.inputs.writer import Counters
 from elfmesh.ingest.stream_settings import StreamConfig, check_stream, parse_stream
 from tests.ingest.inputs.receiving import running, spooled
 from tests.ports import reserve
@@ -100,7 +102,7 @@ async def test_what_is_refused_leaves_no_line_and_states_the_reason(
         assert code == "INVALID_ARGUMENT"
         assert "is not a request of OTLP logs" in why
         assert (await refused(port, request_of(), method="Other"))[0] == "UNIMPLEMENTED"
-        monkeypatch.setattr(otlp_grpc, "REQUESTS_MAX", 0)
+        monkeypatch.setattr(http, "REQUESTS_MAX", 0)
         assert await refused(port, request_of("a")) == ("UNAVAILABLE", "too many requests at once")
         monkeypatch.undo()
         monkeypatch.setattr("elfmesh.ingest.inputs.otlp.LINES_BYTES_MAX", 10)
@@ -145,8 +147,10 @@ async def test_an_address_that_is_taken_in_between_is_named(monkeypatch: pytest.
 
         def close(self) -> None: ...
 
+    writer: Any = SimpleNamespace(counters=Counters())
+    bound: Any = Bound()
     with taken, pytest.raises(RuntimeFailure, match=f"cannot listen on 127.0.0.1:{port}"):
-        await LogsService(None).start(Bound())  # type: ignore[arg-type]  # the address is all that counts
+        await LogsService(writer).start(bound)
 
 
 def test_the_statuses_are_codes_of_grpc() -> None:

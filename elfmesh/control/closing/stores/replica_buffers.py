@@ -193,7 +193,7 @@ def _union(masks: Iterable[int]) -> int:
 
 
 def _without(covered: int, parts: list[PartitionStore], out: int) -> Content:
-    """Return what is left of a copy without the members `out`, and without the merges that contain them."""
+    """Return a copy without the parts that contain any of the members `out`."""
     gone = out | _union(part.mask for part in parts if part.mask & out)
     return covered & ~gone, [part for part in parts if not part.mask & gone]
 
