@@ -10,11 +10,13 @@ its name is unknown.
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 API_VERSION = 1
 """The version of the protocols below. A plug-in that states another one is refused."""
@@ -96,7 +98,7 @@ class RefusedPlugin(Struct, frozen=True):
 _FOUND: dict[str, tuple[dict[str, Plugin], list[RefusedPlugin]]] = {}
 """What `plugins` has found, by group."""
 
-_ENTRIES: dict[str, list[importlib.metadata.EntryPoint]] = {}
+_ENTRIES: dict[str, list[EntryPoint]] = {}
 """The entry points of all groups, which one pass over the installed packages finds."""
 
 
@@ -121,9 +123,11 @@ def _find(group: str) -> tuple[dict[str, Plugin], list[RefusedPlugin]]:
     return usable, refused
 
 
-def _entries(group: str) -> list[importlib.metadata.EntryPoint]:
+def _entries(group: str) -> list[EntryPoint]:
     if not _ENTRIES:
-        entries = importlib.metadata.entry_points()
+        from importlib.metadata import entry_points
+
+        entries = entry_points()
         _ENTRIES.update({each: list(entries.select(group=each)) for each in KINDS})
     return _ENTRIES[group]
 
@@ -173,7 +177,7 @@ def announced_refusals() -> list[dict[str, str]]:
     ]
 
 
-def _loaded(entry: importlib.metadata.EntryPoint) -> tuple[str, Any]:
+def _loaded(entry: EntryPoint) -> tuple[str, Any]:
     try:
         made = entry.load()
     except Exception as error:
@@ -185,6 +189,6 @@ def _loaded(entry: importlib.metadata.EntryPoint) -> tuple[str, Any]:
     return "", made
 
 
-def _origin(entry: importlib.metadata.EntryPoint) -> tuple[str, str]:
+def _origin(entry: EntryPoint) -> tuple[str, str]:
     dist = entry.dist
     return ("?", "?") if dist is None else (dist.name, dist.version)

@@ -22,6 +22,7 @@ DECIMAL_PRECISION_MAX = 38
 """Digits of a decimal128, Spark's widest decimal."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+DURATION = pa.duration("us")
 _NAMED: dict[str, pa.DataType] = {
     "null": pa.null(),
     "bool": pa.bool_(),
@@ -30,7 +31,7 @@ _NAMED: dict[str, pa.DataType] = {
     "timestamp": TIMESTAMP,
     "date32": pa.date32(),
     "time64": pa.time64("us"),
-    "duration": pa.duration("us"),
+    "duration": DURATION,
     "string": pa.string(),
     "binary": pa.binary(),
 }

@@ -148,7 +148,8 @@ class Maker:
         for sort in sorts:
             name = self.name("k")
             shape = self.rng.random()
-            if shape < (0.01 if "grouping" in seen.marks else 0.15) and total:
+            if shape < (0.01 if "grouping" in seen.marks else 0.15) and total and not windows:
+                # Of rows that are alike, two functions in different orders make rows in any combination.
                 value, windows = over(self.rng, seen, sort, total), True
                 self.features.add("over")
             elif shape < 0.2 and depth > 0:

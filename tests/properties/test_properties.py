@@ -26,8 +26,7 @@ def test_random_statements_are_equal_or_refused_at_their_place(seed: int) -> Non
     assert not hunt.findings, "\n".join(map(str, hunt.findings))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("block", range(SEEDS))
+@pytest.mark.parametrize("block", few(range(SEEDS), 0, SEEDS // 2))
 def test_many_random_statements_are_equal_or_refused_at_their_place(block: int) -> None:
     hunt = Hunt()
     for seed in range(10_000 + block * SEEDS_EACH, 10_000 + (block + 1) * SEEDS_EACH):

@@ -27,7 +27,7 @@ _SMALL, _LARGE = 2.0**-480, 2.0**500
 class SumOfSquares(Sum):
     """Exact sum of squares; int64 stays integer, decimals are squared as float64, as in Spark's variance."""
 
-    kind = "sumsq"
+    kind, timed = "sumsq", ()
     limb_min, limb_max = 2 * floatsum.LIMB_MIN, 2 * floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
 from elfmesh.cbt import kernel
-from elfmesh.cbt.columns import decimal_words, to_int64, type_name, valid_mask
+from elfmesh.cbt.columns import DURATION, decimal_words, to_int64, type_name, valid_mask
 from elfmesh.cbt.growing import Growing
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
 from elfmesh.cbt.sums import floatsum
@@ -25,11 +25,14 @@ class Sum(Law):
     """Exact sums of int64, float64 and decimals; null without values."""
 
     kind, invertible, takes_narrower = "sum", True, True
+    timed: tuple[pa.DataType, ...] = (DURATION,)
+    """Other types of 64 bits, whose sum has the same type; null if it leaves 64 bits."""
     limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
         data_type = one_column(values).type
-        if pa.types.is_decimal128(data_type) or data_type in (pa.null(), pa.int64(), pa.float64()):
+        plain = (pa.null(), pa.int64(), pa.float64(), *self.timed)
+        if pa.types.is_decimal128(data_type) or data_type in plain:
             return data_type
         raise DataError(
             f"{self.kind} {name!r} is over {type_name(data_type)} values, which are not numbers",
@@ -59,6 +62,8 @@ class Sum(Law):
             result = _narrowed(floatsum.to_decimals(limbs, rows, state.type.scale), state.type.precision)
         else:
             result = floatsum.to_integers(limbs, rows)
+        if state.type == DURATION:
+            result = _within_64_bits(result).view(DURATION)
         return pc.if_else(pa.array(null), pa.scalar(None, result.type), result) if null.any() else result
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
@@ -81,6 +86,13 @@ class Sum(Law):
             highest = self.limb_max if fraction else floatsum.WHOLE_LIMB_MAX
             if match is None or not lowest <= int(match[1]) <= highest:
                 raise ValueError(f"a {self.kind} of {type_name(state.type)} has a column {name!r}")
+
+
+def _within_64_bits(sums: pa.Array) -> pa.Array:
+    if sums.type == pa.int64():
+        return sums
+    inside = [each if -(2**63) <= each < 2**63 else None for each in map(int, sums.to_pylist())]
+    return pa.array(inside, pa.int64())
 
 
 def _narrowed(sums: pa.Array, precision: int) -> pa.Array:

@@ -110,6 +110,11 @@ class BlockRows:
         columns = {name: column for name in names if (column := self.column(name)) is not None}
         return Env(columns, self.rows, shared=self.values, growth=self._growth)
 
+    @property
+    def dated(self) -> Mapping[str, Times]:
+        """Return the event times that were computed, by column."""
+        return self._times
+
     def times(self, name: str) -> Times:
         """Return a column as event times. Cost: one conversion per block, one selection per condition."""
         known = self._times.get(name)

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
 from elfmesh.ql.plan.relation import JoinRelation, within_of
-from elfmesh.ql.plan.statement import QueryPlan, Statement
+from elfmesh.ql.plan.statement import Statement
 from elfmesh.ql.text.parsing import parse
 
 KEEP, WARM_UP, RESET = "keep", "warm up", "reset"
@@ -143,14 +143,16 @@ def _same_records(before: Statement, after: Statement) -> bool:
 
 
 def _same_state(before: Statement, after: Statement) -> bool:
-    for each in fields(Statement):
-        if each.name not in _NOT_RECORDS and getattr(before, each.name) != getattr(after, each.name):
-            return False
-    return all(
-        getattr(before.plan, each.name) == getattr(after.plan, each.name)
-        for each in fields(QueryPlan)
-        if each.name not in _ENDS
-    )
+    return _equal(before, after, _NOT_RECORDS) and _equal(before.plan, after.plan, _ENDS)
+
+
+def _equal(before: Struct, after: Struct, excluded: frozenset[str]) -> bool:
+    """Return whether all fields that are not excluded are equal.
+
+    `msgspec.structs.fields` would evaluate every annotation again, which took a tenth of an update.
+    """
+    names = [name for name in before.__struct_fields__ if name not in excluded]
+    return all(getattr(before, name) == getattr(after, name) for name in names)
 
 
 def _ended(before: Statement, after: Statement) -> bool:
@@ -175,6 +177,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         for each in (before, after)
     ]
     standbys = ("standby_us", "standbys", "standby_across")
+    replicas = ("replicas", "replicas_across")
     waiting = ("deadline_us", "on_straggler", "horizon_us")
     partitions = [_option(each, "partitions") for each in (before, after)]
     return [
@@ -190,7 +193,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (KEEP, "other assumptions", before.assumes != after.assumes),
         (KEEP, "other labels", before.labels != after.labels),
         (KEEP, "other waiting rules", any(_option(before, n) != _option(after, n) for n in waiting)),
-        (KEEP, "another number of replicas", _option(before, "replicas") != _option(after, "replicas")),
+        (KEEP, "other replicas", any(_option(before, n) != _option(after, n) for n in replicas)),
         (KEEP, "other standbys", any(_option(before, n) != _option(after, n) for n in standbys)),
         (KEEP, "other paths", _paths(before) != _paths(after)),
         (KEEP, "another period of early rows", _option(before, "early_us") != _option(after, "early_us")),

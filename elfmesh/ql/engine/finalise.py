@@ -27,6 +27,7 @@ from elfmesh.ql.functions.compiler import Compiler, read_column, window_column
 from elfmesh.ql.plan.reduction import distinct_columns
 from elfmesh.ql.plan.statement import MAIN, OrderItem, Statement
 from elfmesh.ql.values.columns import as_array, bool_values, float_values, int_values, null_mask
+from elfmesh.ql.values.sort_bytes import sortable
 from elfmesh.ql.values.types import (
     BIGINT,
     BOOLEAN,
@@ -35,8 +36,9 @@ from elfmesh.ql.values.types import (
     STRING,
     TIMESTAMP,
     VOID,
+    has_map,
     is_decimal,
-    is_nested,
+    type_name,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -187,6 +189,10 @@ class Finaliser:
         def operands(exprs: Sequence[Expr]) -> tuple[Operand | None, ...]:
             return tuple(None if isinstance(expr, Ref) else compiler.compile(expr) for expr in exprs)
 
+        for expr in self._ordered:
+            if has_map(kind := compiler.compile(expr).type):
+                hint = "Order by its entries, map_entries(m), or by one of its values, m['key']."
+                raise compiler.error(expr, f"ORDER BY does not work on {type_name(kind)}", hint)
         having = self.statement.plan.having
         return _Compiled(
             operands(self._shown),
@@ -246,7 +252,8 @@ def _of_nothing(kind: str) -> pa.Array:
     law = LAWS[kind]
     nothing: tuple[Values, ...] = (None, pa.nulls(0), (pa.nulls(0), pa.nulls(0)))
     values = None if kind == "count" else nothing[law.inputs]
-    return law.finish(law.lift(values, np.zeros(0, np.int64), 1), 1)
+    found = law.finish(law.lift(values, np.zeros(0, np.int64), 1), 1)
+    return pa.nulls(1) if found.null_count else found
 
 
 def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -319,8 +326,7 @@ def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tup
     direction = "descending" if descending else "ascending"
     if array.type == VOID:
         return []
-    if is_nested(array.type):
-        array = _spelt(array)
+    array = sortable(array)
     keys: list[tuple[pa.Array, str]] = []
     null = null_mask(array)
     if null.any():
@@ -340,14 +346,10 @@ def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tup
     return [*keys, (filled, direction)]
 
 
-def _spelt(array: pa.Array) -> pa.Array:
-    return pa.array([None if value is None else repr(value) for value in array.to_pylist()], STRING)
-
-
 def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
     if not columns or len(ranked) == 0:
         return ranked[:1]
-    plain = [_spelt(array) if is_nested(array.type) else array for array in columns]
+    plain = map(sortable, columns)
     table = pa.table({f"c{at}": array.take(pa.array(ranked)) for at, array in enumerate(plain)})
     names = table.column_names
     numbered = table.append_column("row", pa.array(np.arange(len(ranked))))

@@ -59,7 +59,7 @@ from elfmesh.ql.values.joining import (
     taken,
     value_ranks,
 )
-from elfmesh.ql.values.types import BIGINT, compared_type, is_nested, type_name, wider_type
+from elfmesh.ql.values.types import BIGINT, compared_type, has_map, is_nested, type_name, wider_type
 
 ROWS_MAX = 1 << 20
 """Maximum number of rows of an intermediate table. A query that needs more should reduce on the agents."""
@@ -302,8 +302,9 @@ class _Run(Struct):
                 for (compiler, _), expr in zip(sides, (key.left, key.right), strict=True)
             ]
             kinds = operands[0].type, operands[1].type
-            kind = wider_type(*kinds) if key.listed else compared_type(*kinds, equality=True)
-            if kind is None or is_nested(kind):
+            listed = key.listed or any(map(is_nested, kinds))
+            kind = wider_type(*kinds) if listed else compared_type(*kinds, equality=True)
+            if kind is None or has_map(kind):
                 names = " and ".join(type_name(operand.type) for operand in operands)
                 raise origin.error(
                     f"{names} cannot be compared", key.left.at, "Convert one of them with CAST."

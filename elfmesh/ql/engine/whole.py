@@ -30,6 +30,7 @@ from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.impossible import Doubts
 from elfmesh.ql.plan.statement import Statement, part_table, record_expressions
+from elfmesh.ql.values.intervals import intervals_as_text
 
 T = TypeVar("T")
 Bounds = tuple[int, int] | None
@@ -39,7 +40,7 @@ class Query:
     """Evaluator of one statement without an open `*` (see `elfmesh.ql.expand`).
 
     `labels` are those of the agent: it computes only the parts that select them. None computes all parts.
-    `member` names the agent as a producer of punctuations.
+    `member` names the agent as a producer of punctuations. `carries`: see `PartQuery`; without a relation.
     """
 
     __slots__ = (
@@ -54,6 +55,8 @@ class Query:
         lookup: LookupSource | None = None,
         functions: FunctionSource | None = None,
         member: str = "",
+        *,
+        carries: bool = False,
     ) -> None:
         if statement.star:
             raise statement.origin.error(
@@ -69,7 +72,7 @@ class Query:
             parts = self._calls.parts
         if statement.job is not None and statement.job.tables:
             lookup = with_tables(statement.job.tables, lookup)
-        self._parts = tuple(PartQuery(part, lookup, member=member) for part in parts)
+        self._parts = tuple(PartQuery(part, lookup, carries, member) for part in parts)
         self._relational = None if statement.relation is None else Relational(statement)
 
     @property
@@ -164,7 +167,7 @@ class Query:
     def finalise(self, tables: Mapping[str, pa.Table], window: Bounds) -> pa.Table:
         """Return the result rows of one interval; see `PartQuery.finalise`."""
         if self._relational is None:
-            return self._parts[0].finalise(tables, window)
+            return intervals_as_text(self._parts[0].finalise(tables, window))
         parts = self._parts
         rows = self._relational.table(
             lambda index, scalars: parts[index].finalise(
@@ -183,7 +186,7 @@ class Query:
         finished rows.
         """
         if self._relational is None:
-            return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
+            return intervals_as_text(self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max))
         parts = self._parts
         rows = self._relational.table(
             lambda index, scalars: parts[index].finalise_parts(
@@ -195,7 +198,7 @@ class Query:
 
 
 def _if_any(rows: pa.Table, tables: Mapping[str, T], window: Bounds) -> pa.Table:
-    return rows if tables or window is None else rows.slice(0, 0)
+    return intervals_as_text(rows if tables or window is None else rows.slice(0, 0))
 
 
 def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, T]:

@@ -92,12 +92,16 @@ def filtered(node: Aggregate, value: Expr, *conditions: Expr) -> Expr:
     return when([*([] if node.where is None else [node.where]), *conditions], value)
 
 
+PLAIN_NUMBERS = "number"
+"""Option of a "sum input" that takes no INTERVAL."""
+
+
 def _present(value: Expr) -> Expr:
     return Call("not", (Call("is null", (value,)),))
 
 
 def _number(node: Aggregate, value: Expr) -> Expr:
-    return Call("sum input", (value,), at=node.at)
+    return Call("sum input", (value,), PLAIN_NUMBERS, at=node.at)
 
 
 # -- parameters
@@ -174,7 +178,7 @@ def _count_if(reduction: Reduction, node: Aggregate) -> Expr:
 
 @aggregate("sum try_sum", distinct=True)
 def _sum(reduction: Reduction, node: Aggregate) -> Expr:
-    number = _number(node, node.args[0])
+    number = Call("sum input", node.args[:1], at=node.at)
     if node.distinct:
         return reduction.fold("sum", (number,), node.where, ())
     return reduction.state("sum", filtered(node, number))
@@ -182,7 +186,7 @@ def _sum(reduction: Reduction, node: Aggregate) -> Expr:
 
 @aggregate("avg mean try_avg", distinct=True)
 def _average(reduction: Reduction, node: Aggregate) -> Expr:
-    number = _number(node, node.args[0])
+    number: Expr = Call("sum input", node.args[:1], at=node.at)
     if node.distinct:
         whole, count = (reduction.fold(how, (number,), node.where, ()) for how in ("sum", "count"))
     else:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 CLOCK_HINT = "An answer must not depend on when it is computed: use the event time, ts, or window_end."
 
+LAMBDA_HINT = "Write transform(x, e -> e + 1), filter(x, e -> e > 1), exists(x, e -> e > 1) or forall(...)."
+
 _CHANCE = "An answer must be the same on every agent and at every attempt: use a field of the record."
 _JSON = "Write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
-_LAMBDA = "ELF-QL has no lambda functions: write explode(x) in a subquery, and compute over its rows."
 _LISTS = "Write explode(x) in a subquery, choose the rows, and collect them again with array_agg."
 _STRUCT = "ELF-QL makes no structs: select each field as a column, or write map('a', x, 'b', y)."
-_INTERVAL = "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND."
+_INTERVAL = "Write INTERVAL '30' SECOND, or make_dt_interval(days, hours, minutes, seconds)."
 _TIME = "ELF-QL has no type TIME: write hour(ts) and minute(ts), or date_format(ts, 'HH:mm:ss')."
 _ZONE = (
     "ELF-QL has one TIMESTAMP, an instant in UTC: write to_timestamp(x[, pattern]) or make_timestamp(...)."
@@ -37,7 +38,7 @@ _TOP = "Write approx_top_k(x, k), approx_count_distinct(x) or approx_percentile(
 _PLACE = "ELF-QL has no geometry: keep longitude and latitude as numbers of their own."
 _VECTOR = "Write explode(x) in a subquery, and sum or avg over its rows."
 _COLLATE = "Text is compared by its bytes: write lower(x) to leave out the case."
-_DIFF = "Write datediff(end, start) for days, or unix_seconds(end) - unix_seconds(start)."
+_DIFF = "Write end - start, or datediff(end, start) for days."
 _ADD = "Write ts + INTERVAL '1' DAY, or add_months(ts, n)."
 _HOP = "Write HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND): slide, then size."
 _TUMBLE = "Write TUMBLE(ts, INTERVAL '30' SECOND)."
@@ -52,9 +53,7 @@ _ENGINE = "A query has no catalog and no session: write SELECT ... FROM stream."
 _GROUPS: tuple[tuple[str, str], ...] = (
     (CLOCK_HINT, "now curdate curtime getdate sysdate today"),
     (_CHANCE, "rand random randn randstr uniform uuid shuffle monotonically_increasing_id"),
-    (_LAMBDA, "transform filter exists forall aggregate"),
-    (_LAMBDA, "reduce zip_with map_filter map_zip_with transform_keys"),
-    (_LAMBDA, "transform_values any_match all_match none_match list_transform list_filter"),
+    (LAMBDA_HINT, "any_match all_match none_match list_transform list_filter"),
     (_ROUND, "truncate round_down dround"),
     (_CONVERT, "convert try_convert try_parse parse safe_cast to_decimal tostring toint32 toint16 touint64"),
     (_CONVERT, "todate todatetime to_datetime todouble cast_to_type"),
@@ -104,7 +103,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ("SELECT takes names, without patterns: name the columns.", "columns apply"),
     (_LISTS, "array_remove"),
     (_LISTS, "array_repeat arrays_zip flatten sequence generate_series list_append array_cat"),
-    ("Write sort_array(x): it puts NULL first.", "array_sort list_sort"),
+    ("Write array_sort(x), or sort_array(x): it puts NULL first.", "list_sort"),
     ("Write x[i], which counts from 0; element_at(x, i) counts from 1.", "list_extract array_get"),
     (_STRUCT, "struct named_struct struct_pack row"),
     (_JSON, "json_tuple json_extract json_extract_string json_extract_scalar json_value json_query to_jsonb"),
@@ -119,7 +118,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (_XML, "from_xml to_xml schema_of_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long"),
     (_XML, "xpath_number xpath_short xpath_string"),
     ("Write SELECT ... UNION ALL SELECT ..., or explode(array(x, y)).", "stack"),
-    (_INTERVAL, "make_interval make_dt_interval make_ym_interval try_make_interval"),
+    (_INTERVAL, "make_interval make_ym_interval try_make_interval"),
     (_INTERVAL, "to_seconds to_minutes to_hours to_days"),
     (_TIME, "make_time to_time try_to_time time time_diff time_trunc time_from_micros time_from_millis"),
     (_TIME, "time_from_seconds time_to_micros time_to_millis time_to_seconds"),

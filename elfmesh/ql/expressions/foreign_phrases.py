@@ -112,7 +112,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
         "ELF-QL has no operator STARTS WITH",
         "Write startswith(x, 'a') or endswith(x, 'a').",
     ),
-    (r"(->) ['#]", "ELF-QL has no operators for JSON", _JSON),
+    (r"(?<!, )(?<!\( )x:\S+ (->) ['#]", "ELF-QL has no operators for JSON", _JSON),
     (r"(->>|#>|#>>|@>|<@)", "ELF-QL has no operators for JSON", _JSON),
     (rf"{_VALUE} ((?:@ >)|(?:\? [|'&]))", "ELF-QL has no operators for JSON", _JSON),
     (

@@ -93,6 +93,26 @@ class PythonCall(Call, frozen=True, kw_only=True):
     function: PythonFunction
 
 
+class Parameter(Expr, frozen=True):
+    """Parameter of a lambda function, in its body; names are in lower case."""
+
+    name: str
+
+
+class Lambda(Expr, frozen=True):
+    """Lambda function `(x, i) -> body`, an argument of a call. An inner parameter hides an outer one."""
+
+    parameters: tuple[str, ...]
+    body: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return replace(self, body=children[0])
+
+
 class Aggregate(Expr, frozen=True):
     """An aggregate call, by a name of `aggregates`. `where` is its FILTER; `args` is empty for count(*)."""
 
@@ -225,6 +245,14 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while left:
         yield (node := left.pop())
         left.extend(reversed(node.children))
+
+
+def free_parameters(expr: Expr) -> frozenset[str]:
+    """Return the parameters of lambda functions around the expression that it uses."""
+    if isinstance(expr, Parameter):
+        return frozenset({expr.name})
+    found = frozenset[str]().union(*map(free_parameters, expr.children))
+    return found.difference(expr.parameters) if isinstance(expr, Lambda) else found
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

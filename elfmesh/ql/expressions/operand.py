@@ -7,7 +7,7 @@ share the work. `run` never raises because of data: a row that cannot be compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from elfmesh.ql.expressions.nodes import Expr
 from elfmesh.ql.values.cast import cast
 from elfmesh.ql.values.columns import Value, as_array, list_cuts
-from elfmesh.ql.values.growth import Growth
+from elfmesh.ql.values.growth import Growth, check_taken, inner_growth
 from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
 
 
@@ -53,6 +53,29 @@ class Operand(Struct, frozen=True):
 
     def array(self, env: Env) -> pa.Array:
         return as_array(self.run(env), env.rows)
+
+
+class LambdaBody(Struct, frozen=True):
+    """Compiled body of a lambda function.
+
+    `outer` has the operands of the subexpressions without a parameter. They run once per row, and `over`
+    repeats their values.
+    """
+
+    parameters: tuple[str, ...]
+    operand: Operand
+    outer: tuple[Operand, ...]
+
+    def over(self, values: Sequence[pa.Array], outer: Sequence[pa.Array], rows: pa.Array) -> pa.Array:
+        """Return the values of the body: one for each element of `rows`, which is the row that it belongs to.
+
+        `values` has a column for each parameter, `outer` one for each outer operand.
+        """
+        columns = dict(zip(self.parameters, values, strict=False))
+        for at, column in enumerate(outer):
+            check_taken(column, rows)
+            columns[f"#{at}"] = column.take(rows)
+        return self.operand.array(Env(columns, len(rows), growth=inner_growth()))
 
 
 class ExprKey:
@@ -91,7 +114,7 @@ def shared(expr: Expr, operand: Operand) -> Operand:
 
 
 NO_ROWS = Env({}, 0)
-_ONE_ROW = Env({}, 1)
+ONE_ROW = Env({}, 1)
 
 
 def constant(value: Any, kind: pa.DataType) -> Operand:
@@ -105,7 +128,7 @@ def lift(kind: pa.DataType, kernel: Callable[..., Value], *operands: Operand) ->
     Constant operands are passed as scalars. If all are constant, the kernel runs now, over one row.
     """
     if all(operand.constant for operand in operands):
-        only = as_array(kernel(*(operand.array(_ONE_ROW) for operand in operands)), 1)[0]
+        only = as_array(kernel(*(operand.array(ONE_ROW) for operand in operands)), 1)[0]
         return Operand(kind, lambda _env: only, constant=True)
     slot = object()
 

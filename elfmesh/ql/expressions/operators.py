@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal
-from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
+from elfmesh.ql.expressions.operand import ONE_ROW, Operand, constant, convert, lift, lift_arrays
 from elfmesh.ql.expressions.registry import Builder, CompileContext
+from elfmesh.ql.expressions.time_arithmetic import negated, time_arithmetic
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.arithmetic import (
     add,
@@ -24,8 +24,7 @@ from elfmesh.ql.values.arithmetic import (
     multiply,
     subtract,
 )
-from elfmesh.ql.values.civil import DAY_US
-from elfmesh.ql.values.columns import Value, from_numpy, int_values, null_mask
+from elfmesh.ql.values.columns import Value
 from elfmesh.ql.values.types import (
     BIGINT,
     BINARY,
@@ -62,8 +61,9 @@ def _operator(*names: str) -> Callable[[Builder], Builder]:
 @_operator("+", "-", "*", "%", "/", "div")
 def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     left, right = args
-    if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
-        return _date_arithmetic(context, call, left, right)
+    kinds = {left.type, right.type}
+    if DURATION in kinds or (call.name in "+-" and kinds & {DATE, TIMESTAMP}):
+        return time_arithmetic(context, call, left, right)
     for operand in args:
         known = (BIGINT, DOUBLE, FLOAT, STRING, VOID)
         if operand.type not in known and not is_decimal(operand.type):
@@ -72,6 +72,8 @@ def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Ope
                 f"`{call.name}` does not work on {type_name(operand.type)}",
                 "Convert it first: CAST(... AS BIGINT).",
             )
+    if VOID in kinds:  # null without a type: in the next table it may be a time or an interval
+        return left if left.type == VOID else right
     if is_decimal(left.type) or is_decimal(right.type):
         if not {left.type, right.type} & {DOUBLE, FLOAT, STRING}:
             return _decimal_arithmetic(call, left, right)
@@ -85,7 +87,7 @@ def _arithmetic(context: CompileContext, call: Call, args: list[Operand]) -> Ope
     if call.name == "/":
         return lift(DOUBLE, divide, convert(left, DOUBLE), convert(right, DOUBLE))
     kinds = {left.type, right.type}
-    kind = BIGINT if kinds <= {BIGINT, VOID} else FLOAT if kinds <= {BIGINT, FLOAT, VOID} else DOUBLE
+    kind = BIGINT if kinds == {BIGINT} else FLOAT if kinds <= {BIGINT, FLOAT} else DOUBLE
     kernel = {
         ("+", FLOAT): pc.add, ("-", FLOAT): pc.subtract, ("*", FLOAT): pc.multiply,
         ("+", BIGINT): add, ("-", BIGINT): subtract, ("*", BIGINT): multiply,
@@ -108,10 +110,6 @@ def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
         else each
         for each, arg in zip((left, right), call.args, strict=True)
     )
-    left, right = (
-        convert(each, other.type) if each.type == VOID else each
-        for each, other in ((left, right), (right, left))
-    )
     kind = decimals.result_type(name, left.type, right.type)
     return lift_arrays(kind, decimals.arithmetic(name, kind), left, right)
 
@@ -120,66 +118,19 @@ def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
 def _negate(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if operand.type == DURATION:
-        return constant(-operand.value(), DURATION)
+        return lift_arrays(DURATION, negated, operand)
+    if operand.type == VOID:
+        return operand
     if is_decimal(operand.type):
         return lift(operand.type, pc.negate, operand)
     if operand.type in (BOOLEAN, DATE, TIMESTAMP, BINARY) or is_nested(operand.type):
         raise context.error(
             call, f"`-` does not work on {type_name(operand.type)}", "Convert it first: CAST(... AS BIGINT)."
         )
-    if operand.type in (BIGINT, VOID):
-        return lift(BIGINT, subtract, constant(0, BIGINT), convert(operand, BIGINT))
+    if operand.type == BIGINT:
+        return lift(BIGINT, subtract, constant(0, BIGINT), operand)
     kind = FLOAT if operand.type == FLOAT else DOUBLE
     return lift(kind, pc.negate, convert(operand, kind))
-
-
-def _date_arithmetic(context: CompileContext, call: Call, left: Operand, right: Operand) -> Operand:
-    if call.name == "+" and (left.type == DURATION or (left.type != DATE and right.type == DATE)):
-        left, right = right, left
-    sign = 1 if call.name == "+" else -1
-    if right.type == DURATION and left.type in (DATE, TIMESTAMP, STRING, VOID):
-        us = sign * (right.value() // _MICROSECOND)
-        if left.type == DATE and us % DAY_US == 0:
-            return lift_arrays(DATE, lambda days: shift_days(days, us // DAY_US), left)
-        moved = lift(TIMESTAMP, lambda stamps: shift_us(stamps, us), convert(left, TIMESTAMP))
-        return convert(moved, STRING) if left.type == STRING else moved
-    if call.name == "+" and left.type == DATE and right.type == VOID:
-        return convert(right, TIMESTAMP)  # Spark treats NULL as an interval
-    if left.type == DATE and right.type == BIGINT:
-        return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
-    hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
-    if left.type == right.type == DURATION:
-        hint = "Add each to a time: ts + INTERVAL '1' DAY + INTERVAL '2' HOUR."
-    if call.name == "-" and right.type not in (BIGINT, DOUBLE, DURATION):
-        hint = "Write datediff(a, b) for days, or unix_timestamp(a) - unix_timestamp(b)."
-    if call.name == "-" and left.type == right.type and left.type in (DATE, TIMESTAMP):
-        hint = {DATE: "Write datediff(a, b).", TIMESTAMP: "Write unix_timestamp(a) - unix_timestamp(b)."}[
-            left.type
-        ]
-    raise context.error(
-        call, f"`{call.name}` does not work on {type_name(left.type)} and {type_name(right.type)}", hint
-    )
-
-
-_MICROSECOND = pa.scalar(1, DURATION).as_py()
-
-
-def shift_us(stamps: pa.Array, us: int) -> pa.Array:
-    """Move timestamps by a constant number of microseconds; null if the result exceeds 64 bits."""
-    moved = add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
-    return moved.view(TIMESTAMP)
-
-
-def shift_days(days: pa.Array, by: int) -> pa.Array:
-    return add_days(days, pa.repeat(pa.scalar(by, BIGINT), len(days)), 1)
-
-
-def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
-    """Move dates by a column of days; null if the result exceeds the range of dates."""
-    base = pc.cast(days.view(pa.int32()), BIGINT)
-    moved = int_values(base) + sign * np.clip(int_values(by), -(2**33), 2**33)
-    null = null_mask(days) | null_mask(by) | (np.abs(moved) >= 2**31)
-    return from_numpy(np.where(null, 0, moved), null, DATE)
 
 
 # -- comparison
@@ -189,7 +140,7 @@ def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
 def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     equality = call.name in ("=", "<>", "<=>")
     kind = compared_type(args[0].type, args[1].type, equality=equality)
-    if kind is None or DURATION in (args[0].type, args[1].type):
+    if kind is None:
         raise context.error(
             call,
             f"`{call.name}` cannot compare {type_name(args[0].type)} with {type_name(args[1].type)}",
@@ -297,9 +248,8 @@ def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         kind, args = BINARY, [convert(operand, STRING) for operand in args]
     operands = [convert(operand, kind) for operand in args]
     if all(operand.constant for operand in operands[1:]):
-        values = [operand.value() for operand in operands[1:]]
-        known = pa.array([value for value in values if value is not None], type=kind)
-        has_null = len(known) < len(values)
+        values = pa.concat_arrays([operand.array(ONE_ROW) for operand in operands[1:]])
+        known, has_null = values.drop_null(), bool(values.null_count)
         return lift_arrays(BOOLEAN, lambda array: _in_constants(array, known, has_null), operands[0])
     equal = _nan_equal if kind in (DOUBLE, FLOAT) else _COMPARISONS["="]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from elfmesh.ql.expressions.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS
+from elfmesh.ql.expressions.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS, LAMBDA_HINT
 
 MARK = "elf_"
 """Prefix of the names of ELF-QL's functions in the tokens, so that sqlglot passes the calls through
@@ -83,10 +83,6 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "|>": Refusal(
         "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and subqueries."
     ),
-    "->": Refusal(
-        "ELF-QL has no lambda functions",
-        "Write explode(x) in a subquery, and compute over its rows.",
-    ),
     **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
     ":": Refusal("ELF-QL has no paths with `:`", "Write a.b."),
     "?": Refusal("ELF-QL has no parameters", "Write the value."),
@@ -161,7 +157,7 @@ FOREIGN_TYPES: dict[str, str] = {
     **dict.fromkeys(("BYTEA", "BLOB", "VARBINARY", "BYTES"), "Write BINARY."),
     **dict.fromkeys(("NVARCHAR", "NCHAR", "CLOB", "ENUM", "XML"), "Write STRING."),
     "TIME": "Write TIMESTAMP, and hour(ts) and minute(ts) of it; or keep the text.",
-    "INTERVAL": "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND.",
+    "INTERVAL": "Write end - start for two times, or x * INTERVAL '1' SECOND.",
     **dict.fromkeys(("VARIANT", "JSON", "JSONB", "OBJECT"), _JSON),
     **dict.fromkeys(("ARRAY", "MAP", "STRUCT"), _NESTED),
     **dict.fromkeys(("GEOMETRY", "GEOGRAPHY"), "Keep longitude and latitude as DOUBLE."),
@@ -186,7 +182,7 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "collate": ("ELF-QL has no COLLATE", FOREIGN_FUNCTIONS["collate"]),
     "any": ("ELF-QL has no ANY (SELECT ...)", "Write x IN (SELECT y ...), or x > (SELECT min(y) ...)."),
     "all": ("ELF-QL has no ALL (SELECT ...)", "Write x > (SELECT max(y) ...)."),
-    "lambda": ("ELF-QL has no lambda functions", FOREIGN_FUNCTIONS["transform"]),
+    "lambda": ("a lambda function is not a value", LAMBDA_HINT),
     "placeholder": ("ELF-QL has no parameters", "Write the value."),
     "aliases": ("several names are for explode, posexplode and inline", "Write posexplode(x) AS (n, e)."),
     "window": (
@@ -199,7 +195,7 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "slice": ("ELF-QL has no x[a:b]", "Write slice(x, start, length)."),
     "struct": ("ELF-QL makes no structs", FOREIGN_FUNCTIONS["struct"]),
     "array": ("a list is written as a call", "Write array(a, b)."),
-    "comprehension": ("ELF-QL has no [... FOR ... IN ...]", FOREIGN_FUNCTIONS["transform"]),
+    "comprehension": ("ELF-QL has no [... FOR ... IN ...]", LAMBDA_HINT),
     "unnest": (
         "UNNEST returns rows and is not a value",
         "Write SELECT explode(x), or FROM stream CROSS JOIN UNNEST(x) AS t(e).",
@@ -212,7 +208,7 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "havingmax": ("an aggregate has no HAVING", "Write max_by(x, y) or min_by(x, y)."),
     "overlaps": ("ELF-QL has no OVERLAPS", "Write a < y AND x < b for [a, b) and [x, y)."),
     "if": ("ELF-QL has no IF ... THEN", "Write CASE WHEN condition THEN a ELSE b END."),
-    "jsonextract": ("ELF-QL has no paths with `:`", "Write get_json_object(x, '$.a'), or x.a."),
+    "jsonextract": ("`->` stands behind the parameters of a lambda function", LAMBDA_HINT),
 }
 """Classes of sqlglot's nodes that ELF-QL does not have: their name for the user, and a replacement."""
 

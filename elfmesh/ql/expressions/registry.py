@@ -6,7 +6,8 @@ functions are in `ql/functions`, each with Spark's meaning and null rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Expr
-from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
+from elfmesh.ql.expressions.operand import LambdaBody, Operand, convert, lift, lift_arrays
 from elfmesh.ql.values.columns import Value
 from elfmesh.ql.values.types import (
     BIGINT,
@@ -36,12 +37,19 @@ class CompileContext(Protocol):
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError: ...
 
+    def body(self, function: Expr, *kinds: pa.DataType) -> LambdaBody:
+        """Compile a lambda function for parameters of these types; it may have fewer parameters."""
+        ...
+
 
 Builder = Callable[[CompileContext, Call, list[Operand]], Operand]
 
 
 class Function(Struct, frozen=True):
-    """Function: argument counts (`most` None: no limit), signature, builder, whether it gives a list."""
+    """Function: argument counts (`most` None: no limit), signature, builder, whether it gives a list.
+
+    `lambdas` has the arguments that are lambda functions, with the numbers of parameters that they may have.
+    """
 
     name: str
     least: int
@@ -49,22 +57,25 @@ class Function(Struct, frozen=True):
     signature: str
     build: Builder
     lists: bool = False
+    lambdas: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
 def function(
-    names: str, least: int, most: int | None = -1, *, signature: str = "", lists: bool = False
-) -> Callable[[Builder], Builder]:
+    names: str, least: int, most: int | None = -1, *, signature: str = "", lists: bool = False,
+    lambdas: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+) -> Callable[[Builder], Builder]:  # fmt: skip
     """Register a builder under one or more names, separated by spaces; `most` defaults to `least`."""
 
     def enter(build: Builder) -> Builder:
         for name in names.split():
             assert name not in FUNCTIONS, name
             FUNCTIONS[name] = Function(
-                name, least, least if most == -1 else most, signature.replace("$", name), build, lists
-            )
+                name, least, least if most == -1 else most, signature.replace("$", name), build, lists,
+                lambdas,
+            )  # fmt: skip
         return build
 
     return enter

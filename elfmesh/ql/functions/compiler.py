@@ -18,17 +18,21 @@ from elfmesh.ql.expressions.nodes import (
     Duration,
     Expr,
     FieldRef,
+    Lambda,
     Literal,
+    Parameter,
     Ref,
     Scalar,
     WindowBound,
+    free_parameters,
     place_of,
 )
-from elfmesh.ql.expressions.operand import Env, Operand, constant, convert, lift_arrays, shared
+from elfmesh.ql.expressions.operand import Env, LambdaBody, Operand, constant, convert, lift_arrays, shared
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.functions import all  # noqa: F401 - fills the registry
+from elfmesh.ql.functions.date_parts import INTERVAL_PARTS, interval_part
 from elfmesh.ql.values.cast import cast, castable, target_type
 from elfmesh.ql.values.columns import Value
 from elfmesh.ql.values.types import (
@@ -54,6 +58,14 @@ _FLOAT_CALLS = {
     "smallint", "tinyint", "double", "float", "decimal", "string", "boolean", "timestamp",
 }  # fmt: skip
 """Operators and functions that compute with a FLOAT as Spark does."""
+
+_INTERVAL_CALLS = {
+    "+", "-", "*", "/", "div", "neg", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is null", "case", "cast",
+    "try_cast", "if", "iff", "coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "typeof",
+    "string", "isnull", "isnotnull", "equal_null", "abs", "sign", "signum", "positive", "negative",
+    "date_bin", "date_part", "datepart", *INTERVAL_PARTS, "sum input", "average",
+}  # fmt: skip
+"""Operators and functions that compute with an INTERVAL as Spark does."""
 
 _FLOAT_HINT = "Write CAST(x AS DOUBLE) or CAST(x AS STRING) of it."
 
@@ -113,14 +125,28 @@ class Compiler:
             self._known[expr] = known
         return known
 
+    def body(self, function: Expr, *kinds: pa.DataType) -> LambdaBody:
+        """Compile a lambda function for parameters of these types; it may have fewer parameters.
+
+        Raises:
+            QueryError: as `compile`.
+        """
+        assert isinstance(function, Lambda)
+        inside = _BodyCompiler(self, dict(zip(function.parameters, kinds, strict=False)), self._source)
+        operand = inside.compile(function.body)
+        return LambdaBody(function.parameters, operand, tuple(inside.outer))
+
     def _build(self, expr: Expr) -> Operand:
+        if isinstance(expr, Lambda):
+            return _NO_VALUE  # the function that takes it compiles it, for the types of its parameters
         if isinstance(expr, Literal):
             return constant(expr.value, _LITERALS[expr.kind])
         if isinstance(expr, Duration):
-            return constant(pa.scalar(expr.us, DURATION).as_py(), DURATION)
+            length = pa.scalar(expr.us, DURATION)
+            return Operand(DURATION, lambda _env: length, constant=True)
         if isinstance(expr, FieldRef):
             return self._column(expr, expr.path)
-        if isinstance(expr, Ref | Scalar):
+        if isinstance(expr, Ref | Scalar | Parameter):
             return self._column(expr, expr.name)
         if isinstance(expr, WindowBound):
             return Operand(TIMESTAMP, _reader(window_column(expr.side), TIMESTAMP))
@@ -132,42 +158,70 @@ class Compiler:
             )
         if expr.name in ("cast", "try_cast"):
             return self._cast(expr, args[0])
+        if expr.name not in _INTERVAL_CALLS and any(operand.type == DURATION for operand in args):
+            named = "this" if " " in expr.name else expr.name
+            raise self.error(
+                expr,
+                f"{named} does not take an INTERVAL",
+                "Write CAST(x AS STRING), or x div INTERVAL '1' SECOND.",
+            )
         operator = OPERATORS.get(expr.name)
-        if operator is not None:
-            return operator(self, expr, args)
-        for operand in args:
-            if operand.type == DURATION:
-                raise self.error(
-                    expr,
-                    "an INTERVAL can only be added to or subtracted from a time",
-                    "Write ts + INTERVAL '5' MINUTE.",
-                )
-        return FUNCTIONS[expr.name].build(self, expr, args)
+        if expr.name in INTERVAL_PARTS and args[0].type == DURATION:
+            operator = interval_part
+        return (FUNCTIONS[expr.name].build if operator is None else operator)(self, expr, args)
 
     def _column(self, expr: Expr, name: str) -> Operand:
         given = self._types.get(name, VOID)
         kind = canonical(given)
         if kind is None:
-            shown = "an INTERVAL" if pa.types.is_duration(given) else given
             raise self.error(
                 expr,
-                f"{name} is {shown}, which an expression cannot use",
+                f"{name} is {given}, which an expression cannot use",
                 "Name one of its fields with a dot.",
             )
         return Operand(kind, _reader(name, kind))
 
     def _cast(self, call: Call, operand: Operand) -> Operand:
         target = call.option
-        if operand.type == DURATION or not castable(operand.type, target):
+        if not castable(operand.type, target):
             raise self.error(
                 call,
                 f"{type_name(operand.type)} cannot be cast to {target}",
-                "Cast it to STRING first, or take the part that is needed.",
+                "Write x div INTERVAL '1' SECOND."
+                if operand.type == DURATION
+                else "Cast it to STRING first, or take the part that is needed.",
             )
         if target in ("STRING", "BINARY"):
             return convert(operand, target_type(target))
         strict = call.name == "try_cast"
         return lift_arrays(target_type(target), lambda array: cast(array, target, strict=strict), operand)
+
+
+_NO_VALUE = constant(None, VOID)
+
+
+class _BodyCompiler(Compiler):
+    """Compiler of the body of a lambda function, whose columns are its parameters.
+
+    The compiler around it compiles each subexpression without a parameter; its values are a column here.
+    """
+
+    def __init__(self, around: Compiler, parameters: Mapping[str, pa.DataType], source: SourceText) -> None:
+        super().__init__(parameters, source)
+        self._around = around
+        self.outer: list[Operand] = []
+
+    def step(self, expr: Expr) -> Operand:
+        if not free_parameters(expr).isdisjoint(self._types):
+            return super().step(expr)
+        known = self._known.get(expr)
+        if known is None:
+            known = self._around.step(expr)
+            if not known.constant:
+                self.outer.append(known)
+                known = Operand(known.type, _reader(f"#{len(self.outer) - 1}", known.type))
+            self._known[expr] = known
+        return known
 
 
 def _reader(name: str, kind: pa.DataType) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import numpy as np
@@ -20,9 +21,10 @@ from elfmesh.ql.expressions.registry import (
     nothing,
 )
 from elfmesh.ql.functions.calendar_functions import add_months, civil
+from elfmesh.ql.functions.lists import over_rows
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
-from elfmesh.ql.values.columns import from_numpy, int_values, null_mask
-from elfmesh.ql.values.types import BIGINT, DATE, DURATION, TIMESTAMP
+from elfmesh.ql.values.columns import Bools, from_numpy, int_values, null_mask
+from elfmesh.ql.values.types import BIGINT, DATE, DOUBLE, DURATION, TIMESTAMP
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,6 +48,8 @@ _MICROSECONDS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": SECOND_US, "MINUTE": 60 * SECOND_US,
     "HOUR": 3_600 * SECOND_US, "DAY": DAY_US, "DAYOFYEAR": DAY_US, "WEEK": 7 * DAY_US,
 }  # fmt: skip
+_SIZES_US = (DAY_US, 3_600 * SECOND_US, 60 * SECOND_US, SECOND_US)
+_SECONDS = pa.decimal128(8, 6)
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 UNITS = (*_MICROSECONDS, *_MONTHS)
 """Units of timestampadd and timestampdiff."""
@@ -63,22 +67,68 @@ def _date_part(context: CompileContext, call: Call, args: list[Operand]) -> Oper
         raise context.error(call.args[0], f"{name!r} is not a part of a time", f"There are {PART_NAMES}.")
     inner = Call(part, call.args[1:], at=call.at)
     operator = OPERATORS.get(part)
+    if args[1].type == DURATION:
+        if part not in INTERVAL_PARTS:
+            hint = "There are day, hour, minute and second."
+            raise context.error(call.args[0], f"{name!r} is not a part of an INTERVAL", hint)
+        operator = interval_part
     return (FUNCTIONS[part].build if operator is None else operator)(context, inner, args[1:])
+
+
+INTERVAL_PARTS: dict[str, tuple[int, int | None]] = {
+    "day": (DAY_US, None), "hour": (3_600 * SECOND_US, 24), "minute": (60 * SECOND_US, 60),
+    SECOND_WITH_FRACTION: (1, 60 * SECOND_US),
+}  # fmt: skip
+"""Parts of an INTERVAL: microseconds of one, and how many make one of the next part."""
+
+
+def interval_part(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return days, hours, minutes or seconds of an INTERVAL, with its sign: EXTRACT(HOUR FROM x)."""
+    size, most = INTERVAL_PARTS[call.name]
+
+    def over(array: pa.Array) -> pa.Array:
+        whole = _towards_zero(int_values(array), size)
+        part = whole if most is None else np.asarray(np.fmod(whole, most))
+        null = null_mask(array)
+        return (
+            _fractional(part, null) if call.name == SECOND_WITH_FRACTION else from_numpy(part, null, BIGINT)
+        )
+
+    return lift_arrays(_SECONDS if call.name == SECOND_WITH_FRACTION else BIGINT, over, *args)
+
+
+@function("make_dt_interval", 0, 4, signature="$([days[, hours[, minutes[, seconds]]]])")
+def _make_dt_interval(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return the sum of the parts; null if it leaves 64 bits."""
+    parts = [argument(context, call, args, at, DOUBLE if at == 3 else BIGINT) for at in range(len(args))]
+    if not parts:
+        return constant(timedelta(), DURATION)
+
+    def one(*row: float) -> int | None:
+        total = sum(int(part) * size for part, size in zip(row[:3], _SIZES_US[:3], strict=False))
+        if len(row) == 4:
+            if not math.isfinite(row[3]):
+                return None
+            total += round(row[3] * SECOND_US)
+        return total if abs(total) <= _LIMIT_US else None
+
+    return over_rows(DURATION, one, *parts)
 
 
 def _second(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """EXTRACT(SECOND FROM time): seconds and microseconds, DECIMAL(8, 6)."""
-    kind = pa.decimal128(8, 6)
+    time = argument(context, call, args, 0, TIMESTAMP)
+    return lift_arrays(_SECONDS, lambda x: _fractional(int_values(x) % (60 * SECOND_US), null_mask(x)), time)
 
-    def over(array: pa.Array) -> pa.Array:
-        null = null_mask(array)
-        pairs = np.zeros((len(array), 2), np.int64)  # both halves of a 128-bit number
-        pairs[:, 0] = np.where(null, 0, int_values(array) % (60 * SECOND_US))
-        valid = np.packbits(~null, bitorder="little").tobytes()
-        buffers = [pa.py_buffer(valid), pa.py_buffer(pairs.tobytes())]
-        return pa.Array.from_buffers(kind, len(array), buffers)
 
-    return lift_arrays(kind, over, argument(context, call, args, 0, TIMESTAMP))
+def _fractional(micros: Ints, null: Bools) -> pa.Array:
+    """Return microseconds as a DECIMAL(8, 6) of seconds."""
+    pairs = np.zeros((len(micros), 2), np.int64)  # both halves of a 128-bit number
+    pairs[:, 0] = np.where(null, 0, micros)
+    pairs[:, 1] = -(pairs[:, 0] < 0).astype(np.int64)
+    valid = np.packbits(~null, bitorder="little").tobytes()
+    buffers = [pa.py_buffer(valid), pa.py_buffer(pairs.tobytes())]
+    return pa.Array.from_buffers(_SECONDS, len(micros), buffers)
 
 
 def _iso_day(context: CompileContext, call: Call, args: list[Operand]) -> Operand:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
-from elfmesh.ql.expressions.operators import add_days
 from elfmesh.ql.expressions.registry import (
     CompileContext,
     argument,
@@ -22,6 +21,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
+from elfmesh.ql.expressions.time_arithmetic import add_days
 from elfmesh.ql.values.cast import cast, castable, target_type
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import from_numpy, int_values, null_mask

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.ql.expressions.nodes import Call
-from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
+from elfmesh.ql.expressions.nodes import Call, Literal
+from elfmesh.ql.expressions.operand import Operand, constant, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, common
 from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
 from elfmesh.ql.values.columns import map_distinct
@@ -115,8 +115,10 @@ def _pair(context: CompileContext, call: Call, args: list[Operand]) -> tuple[Ope
 
 def _field_of(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
-    if is_map(kind) and kind.key_type == STRING:
-        return lift_arrays(kind.item_type, lambda x: pc.map_lookup(x, call.option, "first"), args[0])
+    if kind == STRING or (is_map(kind) and kind.key_type == STRING):
+        index = Literal("string", call.option)
+        element = Call("element", (call.args[0], index), at=call.at)
+        return OPERATORS["element"](context, element, [args[0], constant(call.option, STRING)])
     if not pa.types.is_struct(kind) or kind.get_field_index(call.option) < 0:
         raise context.error(call, f"{type_name(kind)} has no field {call.option}", "Name one of its fields.")
     part = kind.field(call.option).type

@@ -65,7 +65,7 @@ def entries_of(array: pa.Array) -> pa.Array:
     return array.cast(pa.list_(pa.struct(parts)))
 
 
-def _unique(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
+def unique_pairs(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
     """Return the pairs as a map; None if a key is null or occurs twice."""
     keys = {identity(key) for key, _ in pairs}
     return None if len(keys) < len(pairs) or any(key is None for key, _ in pairs) else list(pairs)
@@ -74,7 +74,7 @@ def _unique(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
 # -- construction
 
 
-def _plain_key(context: CompileContext, call: Call, kind: pa.DataType) -> None:
+def plain_key(context: CompileContext, call: Call, kind: pa.DataType) -> None:
     if is_nested(kind) or kind == VOID:
         raise context.error(call, f"{type_name(kind)} cannot be the key of a map", "Keys are plain values.")
 
@@ -87,11 +87,11 @@ def _map(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         return Operand(TEXT_MAP, lambda _env: pa.scalar([], TEXT_MAP), constant=True)
     keys = common(context, call, args, list(range(0, len(args), 2)))
     values = common(context, call, args, list(range(1, len(args), 2)))
-    _plain_key(context, call, keys[0].type)
+    plain_key(context, call, keys[0].type)
     count = len(keys)
 
     def one(*row: Any) -> Pairs | None:
-        return _unique(list(zip(row[:count], row[count:], strict=True)))
+        return unique_pairs(list(zip(row[:count], row[count:], strict=True)))
 
     return over_rows(pa.map_(keys[0].type, values[0].type), one, *keys, *values, nulls=True)
 
@@ -99,10 +99,10 @@ def _map(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 @function("map_from_arrays", 2, signature="$(keys, values)", lists=True)
 def _from_arrays(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     keys, values = (list_argument(context, call, args, at) for at in range(2))
-    _plain_key(context, call, keys.type.value_type)
+    plain_key(context, call, keys.type.value_type)
 
     def one(names: list[Any], items: list[Any]) -> Pairs | None:
-        return _unique(list(zip(names, items, strict=True))) if len(names) == len(items) else None
+        return unique_pairs(list(zip(names, items, strict=True))) if len(names) == len(items) else None
 
     return over_rows(pa.map_(keys.type.value_type, values.type.value_type), one, keys, values)
 
@@ -117,12 +117,12 @@ def _from_entries(context: CompileContext, call: Call, args: list[Operand]) -> O
             f"map_from_entries takes a list of structs of two, not {type_name(kind)}",
             "Write map_from_entries(map_entries(m)), or map_from_arrays(keys, values).",
         )
-    _plain_key(context, call, kind.field(0).type)
+    plain_key(context, call, kind.field(0).type)
 
     def one(items: list[Any]) -> Pairs | None:
         if None in items:
             return None
-        return _unique([(item[kind.field(0).name], item[kind.field(1).name]) for item in items])
+        return unique_pairs([(item[kind.field(0).name], item[kind.field(1).name]) for item in items])
 
     return over_rows(pa.map_(kind.field(0).type, kind.field(1).type), one, pairs)
 
@@ -136,7 +136,7 @@ def _concat(context: CompileContext, call: Call, args: list[Operand]) -> Operand
         raise context.error(
             call.args[other], f"map_concat puts {names} together", "Cast keys and values to one type."
         )
-    return over_rows(maps[0].type, lambda *row: _unique([pair for each in row for pair in each]), *maps)
+    return over_rows(maps[0].type, lambda *row: unique_pairs([pair for each in row for pair in each]), *maps)
 
 
 @function("str_to_map", 1, 3, signature="$(text[, between pairs[, between key and value]])", lists=True)
@@ -149,7 +149,7 @@ def _from_text(context: CompileContext, call: Call, args: list[Operand]) -> Oper
 
     def one(given: str) -> Pairs | None:
         pairs = [sides_by(each) for each in pairs_by(given)]
-        return _unique([(pair[0], pair[1] if len(pair) > 1 else None) for pair in pairs])
+        return unique_pairs([(pair[0], pair[1] if len(pair) > 1 else None) for pair in pairs])
 
     return lift_arrays(TEXT_MAP, lambda x: map_distinct(one, x, TEXT_MAP), text)
 

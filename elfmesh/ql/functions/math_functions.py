@@ -27,8 +27,8 @@ from elfmesh.ql.expressions.registry import (
 )
 from elfmesh.ql.values import decimals
 from elfmesh.ql.values.cast import saturate
-from elfmesh.ql.values.columns import float_values, from_numpy, map_distinct, null_mask
-from elfmesh.ql.values.types import BIGINT, DOUBLE, FLOAT, STRING, VOID, is_decimal, type_name
+from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask
+from elfmesh.ql.values.types import BIGINT, DOUBLE, DURATION, FLOAT, STRING, VOID, is_decimal, type_name
 
 Floats = npt.NDArray[np.float64]
 _SCALED = {DOUBLE: pa.decimal128(30, 15), BIGINT: pa.decimal128(20, 0)}
@@ -47,11 +47,13 @@ def _number(context: CompileContext, call: Call, args: list[Operand], at: int = 
 
 @function("abs", 1, signature="$(x)")
 def _abs(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    operand = _number(context, call, args)
-    if operand.type != BIGINT:
+    operand = args[0] if args[0].type in (DURATION, VOID) else _number(context, call, args)
+    if operand.type == VOID:
+        return operand
+    if operand.type not in (BIGINT, DURATION):
         return lift(operand.type, pc.abs, operand)
-    negated = OPERATORS["neg"](context, call, [operand])
-    return lift(BIGINT, lambda x, minus: pc.if_else(pc.less(x, 0), minus, x), operand, negated)
+    zero, negated = pa.scalar(0, operand.type), OPERATORS["neg"](context, call, [operand])
+    return lift(operand.type, lambda x, minus: pc.if_else(pc.less(x, zero), minus, x), operand, negated)
 
 
 @function("positive negative", 1, signature="$(x), or a sign before x")
@@ -59,13 +61,13 @@ def _signed(context: CompileContext, call: Call, args: list[Operand]) -> Operand
     (operand,) = args
     if call.name == "negative":
         return OPERATORS["neg"](context, call, args)
-    if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
+    if operand.type not in (BIGINT, DOUBLE, DURATION, STRING, VOID) and not is_decimal(operand.type):
         raise context.error(
             call,
             f"`+` does not work on {type_name(operand.type)}",
             "Leave it out, or write CAST(x AS BIGINT).",
         )
-    return convert(operand, DOUBLE) if operand.type in (STRING, VOID) else operand
+    return convert(operand, DOUBLE) if operand.type == STRING else operand
 
 
 @function("ceil ceiling floor", 1, 2, signature="$(x[, digits])")
@@ -181,6 +183,8 @@ def _log(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 
 @function("sign signum", 1, signature="$(x)")
 def _sign(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    if args[0].type == DURATION:
+        return lift_arrays(DOUBLE, lambda x: from_numpy(np.sign(int_values(x)), null_mask(x), DOUBLE), *args)
     operand = argument(context, call, args, 0, DOUBLE)
     return lift_arrays(DOUBLE, lambda x: from_numpy(np.sign(float_values(x)), null_mask(x), DOUBLE), operand)
 

@@ -16,6 +16,7 @@ from elfmesh.arrow_kernels import pc
 from elfmesh.cbt.laws import LAWS, sketches
 from elfmesh.cbt.laws.hll import REGISTERS
 from elfmesh.cbt.laws.sketches import SketchError
+from elfmesh.ql.expressions.aggregates import PLAIN_NUMBERS
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, condition
@@ -29,6 +30,7 @@ from elfmesh.ql.values.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    DURATION,
     PRECISION_MAX,
     STRING,
     TIMESTAMP,
@@ -62,11 +64,13 @@ def _condition(context: CompileContext, call: Call, args: list[Operand]) -> Oper
 @_operator("sum input")
 def _sum_input(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
-    if operand.type in (BOOLEAN, DATE, BINARY) or is_list(operand.type) or pa.types.is_duration(operand.type):
+    unfit = (BOOLEAN, DATE, BINARY, *((DURATION,) if call.option == PLAIN_NUMBERS else ()))
+    if operand.type in unfit or is_list(operand.type):
         hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
+        hint = "Write x div INTERVAL '1' SECOND." if operand.type == DURATION else hint
         raise context.error(call, f"sum and avg do not work on {type_name(operand.type)}", hint)
     # Nulls alone have no type: at another agent the column can be of integers, whose sum is an integer.
-    exact = operand.type in (BIGINT, VOID) or is_decimal(operand.type)
+    exact = operand.type in (BIGINT, DURATION, VOID) or is_decimal(operand.type)
     return operand if exact else convert(operand, DOUBLE)
 
 

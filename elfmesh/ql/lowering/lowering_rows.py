@@ -19,6 +19,7 @@ from elfmesh.ql.expressions.nodes import (
     Duration,
     Expr,
     FieldRef,
+    Lambda,
     Literal,
     Over,
     PythonCall,
@@ -26,6 +27,7 @@ from elfmesh.ql.expressions.nodes import (
     Star,
     WindowBound,
     WindowCall,
+    free_parameters,
     place_of,
     rewrite,
     walk,
@@ -64,9 +66,9 @@ class _Below(Struct):
             if over not in self.overs:
                 self.overs.append(over)
             return FieldRef(f"#w{self.overs.index(over)}", True, at=expr.at)
-        if any(isinstance(node, Over) for node in walk(expr)) or self._is_above(expr):
+        if any(isinstance(node, Over) for node in walk(expr)) or self._is_above(expr) or _is_inside(expr):
             return expr.with_children(tuple(self.lifted(child) for child in expr.children))
-        constant = isinstance(expr, Literal | Scalar) and expr not in self.keys
+        constant = isinstance(expr, Literal | Duration | Scalar) and expr not in self.keys
         return expr if constant else self.column(expr)
 
     def _is_above(self, expr: Expr) -> bool:
@@ -91,6 +93,11 @@ class _Below(Struct):
         items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate(self.exprs)]
         items = items or [("#0", Literal("bigint", 1))]
         return replace(select, items=items, order=[], limit=None, offset=0, distinct=False, qualify=None)
+
+
+def _is_inside(expr: Expr) -> bool:
+    """Return whether an expression is a lambda function, or has a value only inside of one."""
+    return isinstance(expr, Lambda) or bool(free_parameters(expr))
 
 
 _BELOW = (WindowCall, Duration, Star)

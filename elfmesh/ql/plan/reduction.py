@@ -96,5 +96,7 @@ def makes_list(expr: Expr) -> bool:
         return False
     if expr.name in _CHOICES:
         return any(makes_list(arg) for arg in expr.args)
+    if expr.name in ("aggregate", "reduce"):  # the type of the result is that of the start
+        return makes_list(expr.args[1])
     known = FUNCTIONS.get(expr.name)
     return known is not None and known.lists

@@ -12,8 +12,10 @@ from elfmesh.ql.expressions.nodes import (
     Expr,
     FieldRef,
     Frame,
+    Lambda,
     Literal,
     Over,
+    Parameter,
     Ref,
     Scalar,
     Star,
@@ -70,6 +72,13 @@ def _text(expr: Expr) -> str:
         return format_double(expr.value) if isinstance(expr.value, float) else str(expr.value)
     if isinstance(expr, Duration):
         return f"INTERVAL '{format_duration(expr.us)}'"
+    if isinstance(expr, Parameter):
+        return expr.name
+    if isinstance(expr, Lambda):
+        names = ", ".join(expr.parameters)
+        if not names:
+            return _text(expr.body)
+        return f"{names if len(expr.parameters) == 1 else f'({names})'} -> {_text(expr.body)}"
     if isinstance(expr, WindowBound):
         return f"window_{expr.side}"
     if isinstance(expr, Aggregate):

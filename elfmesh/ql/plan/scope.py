@@ -110,6 +110,8 @@ class NameScope:
         self.inputs = list(inputs)
         self._aliases = aliases
         self.clause = RECORD
+        self.parameters: tuple[str, ...] = ()
+        """Parameters of the lambda functions around the expression that is translated."""
         self.joined = len(self.inputs) > 1
         self._earlier: dict[str, Expr] = {}
         self._earlier_nodes = 0
@@ -131,6 +133,15 @@ class NameScope:
             yield
         finally:
             self.clause = before
+
+    @contextlib.contextmanager
+    def inside(self, parameters: tuple[str, ...]) -> Iterator[None]:
+        """Add the parameters of a lambda function while its body is translated."""
+        before, self.parameters = self.parameters, (*self.parameters, *parameters)
+        try:
+            yield
+        finally:
+            self.parameters = before
 
     def qualifies(self, name: str) -> bool:
         return any(one.answers_to(name) for one in self.inputs)

@@ -72,6 +72,8 @@ BESIDE = {"LATEST": LATEST, "SAME": SAME}
 
 ACROSS, DOMAINS = "ACROSS", ("region", "rack")
 """The clause, and the labels that it takes."""
+REPLICAS, REPLICAS_ACROSS = "REPLICAS", "REPLICAS ACROSS"
+"""Options: number of peers that store a contribution, and the label in which they differ from its agent."""
 COPIES, COST, KEEP = "PATHS TREES", "COST", "KEEP PARTIALS"
 """Options: trees of a group (the m of `PATHS n, m`), bound of the cost, and that partials are kept."""
 
@@ -94,6 +96,7 @@ class JobClause(Struct, frozen=True):
     with the records that exist now; None: never. If `dated`, both are times since 1970. `delivery` is that of
     a topic; None: a job. `standby_us` is the LAG of STANDBY; None: open windows have no standbys. `standbys`
     states which members have one, and `standby_across` the label in which a member and its standby differ.
+    `replicas_across` is the label in which an agent and the peers with its copies differ; "": rack.
     `paths` is the number of sites, 0: the job has one tree for all members. `copies` is the number of trees
     of a group, and `cost` bounds the network cost, in units of that of one site; None: no bound. `across` is
     the label that forms groups of members; "": the outermost label that tells members apart.
@@ -123,6 +126,7 @@ class JobClause(Struct, frozen=True):
     standbys: StandbyBudget = ALL_MEMBERS
     standby_across: str = "rack"
     alerts: tuple[AlertClause, ...] = ()
+    replicas_across: str = ""
 
     @property
     def qualified(self) -> str:
@@ -142,11 +146,12 @@ def job_clause(
         *names, None if every is None else int(every), int(given.get("LATENESS", 0)),
         int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
         int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-        int(given.get("REPLICAS", 0 if standby is None else 1)), KEEP in given, tables,
+        int(given.get(REPLICAS, 0 if standby is None else 1)), KEEP in given, tables,
         None if early is None else int(early), delivery=delivery, standby_us=standby,
         paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
         copies=int(given.get(COPIES, 1)), cost=float(given[COST]) if COST in given else None,
         standby_across=str(given.get("STANDBY ACROSS", "rack")),
+        replicas_across=str(given.get(REPLICAS_ACROSS, "")),
     )  # fmt: skip
 
 

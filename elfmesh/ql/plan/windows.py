@@ -15,12 +15,11 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from elfmesh.errors import ConfigError, QueryError
-from elfmesh.ql.expressions.aggregates import AGGREGATES
 from elfmesh.ql.expressions.nodes import Duration, Expr, FieldRef, Literal, WindowCall
-from elfmesh.ql.expressions.refusals import MARK
 from elfmesh.ql.expressions.text_source import TextPosition
 from elfmesh.ql.plan.statement import ROWS, SESSION
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.values.intervals import span_us
 from elfmesh.units import format_duration, parse_duration_us, unit_us
 
 TIME_COLUMN = "ts"
@@ -42,9 +41,12 @@ _SHAPES = {
 }
 
 
-_AROUND = (exp.Add, exp.Sub, exp.WindowSpec, exp.Anonymous)
-"""Nodes that may contain an INTERVAL: sums with times, frames, and calls, which check their own arguments."""
+_PAIR = re.compile(r"\s*([+-]?)\s*(\d*\.?\d+\s*[a-z]+)\s*", re.I)
+_BEYOND_MICROS = re.compile(r"(\.\d{6})\d+(?= s)", re.I)
+"""Digits of seconds that Spark cuts off."""
 
+_TO_MONTH = ("YEAR", "MONTH")
+_YEARS_MONTHS = re.compile(r"([+-]?)(\d{1,4})-(\d|1[01])")
 _MONTHS = re.compile(r"(-?\d{1,6}) (months?|quarters?|years?)")
 
 
@@ -57,15 +59,16 @@ class Complain(Protocol):
 def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
     """Return the microseconds of an INTERVAL.
 
-    Raises QueryError for months, years and ranges (DAY TO SECOND).
+    Raises QueryError for months and years.
     """
     unit, value = node.args.get("unit"), node.this
     hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
-    around = node.parent
-    while isinstance(around, exp.Neg | exp.Paren):
-        around = around.parent
-    if not isinstance(around, _AROUND) or around.name.removeprefix(MARK) in AGGREGATES:
-        raise error(node, "an INTERVAL is not a value", "Add it to a time: ts + INTERVAL '5' MINUTE.")
+    if isinstance(unit, exp.IntervalSpan) and isinstance(value, exp.Literal):
+        us = span_us(value.name, unit.name.upper(), unit.expression.name.upper())
+        if us is None or not -(2**63) <= us < 2**63:
+            hint = "Write INTERVAL '1 02:03:04.5' DAY TO SECOND, or ts + INTERVAL '1-2' YEAR TO MONTH."
+            raise error(node, f"INTERVAL {value.sql()} is no length from {unit.sql()}", hint)
+        return us
     if unit is not None and not isinstance(unit, exp.Var):
         raise error(node, "INTERVAL takes one unit", hint)
     sign = 1
@@ -73,15 +76,30 @@ def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
         sign, value = -1, value.this
     if not isinstance(value, exp.Literal):
         raise error(node, "INTERVAL takes a constant", hint)
-    text = value.name if unit is None else f"{value.name} {unit.name}"
-    if text.startswith("-"):
-        sign, text = -sign, text[1:]
+    text = _written(node)
     if unit is not None and unit_us(unit.name) is None:
         raise error(node, f"an INTERVAL of {unit.name} has no fixed length", hint)
     try:
-        return sign * parse_duration_us(text)
+        return sign * _length_of(text)
     except ConfigError:
-        raise error(node, f"INTERVAL {value.sql()} is not a duration of fixed length", hint) from None
+        raise error(node, f"INTERVAL '{_written(node)}' is not a duration of fixed length", hint) from None
+
+
+def _length_of(text: str) -> int:
+    """Return the microseconds of numbers and units, each with its sign. Raises ConfigError."""
+    total = end = 0
+    while (match := _PAIR.match(text, end)) is not None:
+        us = parse_duration_us(_BEYOND_MICROS.sub(r"\1", match[2]))
+        total, end = total + (-us if match[1] == "-" else us), match.end()
+    return total if end == len(text) > 0 else parse_duration_us(text)
+
+
+def _written(node: exp.Interval) -> str:
+    """Return number and unit as they are written, because sqlglot reads only the first pair of a text."""
+    given, unit = str(node.meta.get("written", "")), node.args.get("unit")
+    if any(each.isalpha() for each in given):
+        return given.strip().lower().removeprefix("interval").strip()
+    return node.this.name if unit is None else f"{node.this.name} {unit.name}"
 
 
 def interval_months(node: object) -> int | None:
@@ -93,7 +111,10 @@ def interval_months(node: object) -> int | None:
         sign, value = -1, value.this
     if not isinstance(value, exp.Literal):
         return None
-    text = value.name if unit is None else f"{value.name} {unit.name}"
+    if isinstance(unit, exp.IntervalSpan) and (unit.name.upper(), unit.expression.name.upper()) == _TO_MONTH:
+        months = _YEARS_MONTHS.fullmatch(value.name.strip())
+        return months and (-sign if months[1] == "-" else sign) * (int(months[2]) * 12 + int(months[3]))
+    text = _written(node)
     match = _MONTHS.fullmatch(text.strip().lower())
     if match is None:
         return None

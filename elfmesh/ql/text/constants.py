@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Literal, walk
+from elfmesh.ql.expressions.nodes import Call, Duration, Expr, Lambda, Literal, walk
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import FUNCTIONS
 from elfmesh.ql.expressions.text_source import SourceText
@@ -24,7 +24,10 @@ def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
     compiler = Compiler({}, origin)
     for expr in exprs:
         for node in walk(expr):
-            if type(node) is Call and _is_function(node) and any(_has_text(arg) for arg in node.args):
+            takes_lambda = any(isinstance(arg, Lambda) for arg in node.children)
+            if takes_lambda or type(node) is not Call or not _is_function(node):
+                continue
+            if any(_has_text(arg) for arg in node.args):
                 args = tuple(arg if _is_constant(arg) else _NULL for arg in node.args)
                 compiler.step(replace(node, args=args))
 

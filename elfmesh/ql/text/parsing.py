@@ -378,9 +378,11 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
 
 def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
     found = list(tree.find_all(exp.Interval, bfs=False))
-    starts = [token.start for token in tokens if token.token_type == TokenType.INTERVAL]
-    for node, start in zip(found, starts, strict=False) if len(found) == len(starts) else ():
-        node.meta["start"] = start
+    places = [at for at, token in enumerate(tokens) if token.token_type == TokenType.INTERVAL]
+    for node, at in zip(found, places, strict=False) if len(found) == len(places) else ():
+        node.meta["start"] = tokens[at].start
+        if at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.STRING:
+            node.meta["written"] = tokens[at + 1].text
 
 
 def _depth(tree: exp.Query) -> int:

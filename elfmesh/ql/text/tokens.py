@@ -33,7 +33,7 @@ _BEFORE_SIGN = {
         "SELECT", "DISTINCT", "WHERE", "HAVING", "QUALIFY", "ON", "AND", "OR", "NOT", "CASE", "WHEN", "THEN",
         "ELSE", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "COMMA", "L_PAREN", "L_BRACKET", "PLUS", "DASH", "STAR",
         "SLASH", "MOD", "DIV", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NULLSAFE_EQ", "AMP", "PIPE", "CARET",
-        "TILDE", "DPIPE", "GROUP_BY", "ORDER_BY", "PARTITION_BY", "PIPE_SLASH",
+        "TILDE", "DPIPE", "GROUP_BY", "ORDER_BY", "PARTITION_BY", "PIPE_SLASH", "ARROW",
     )
 }  # fmt: skip
 """Tokens after which `+` or `-` is a sign; after all others it adds or subtracts."""
@@ -62,7 +62,7 @@ def refuse_deep(source: SourceText) -> None:
 
 def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with adjacent strings joined and signs marked. Raises QueryError."""
-    made = _mark_signs(_merge_strings(source, tokens))
+    made = _mark_signs(_merge_intervals(_merge_strings(source, tokens)))
     _check_literals(source, made)
     return made
 
@@ -138,6 +138,30 @@ def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
         else:
             merged.append(token)
     return merged
+
+
+def _merge_intervals(tokens: Sequence[Token]) -> list[Token]:
+    """Join INTERVAL 1 DAY 2 HOURS into one text, because sqlglot reads a sum without brackets."""
+    merged: list[Token] = []
+    done = 0
+    for at, token in enumerate(tokens):
+        if at < done:
+            continue
+        merged.append(token)
+        end = at + 1
+        while token.token_type == TokenType.INTERVAL and _is_length(tokens[end : end + 2]):
+            end += 2
+        if end > at + 3:
+            done, parts = end, tokens[at + 1 : end]
+            text = _as(parts[0], TokenType.STRING, " ".join(each.text for each in parts))
+            text.end = parts[-1].end
+            merged.append(text)
+    return merged
+
+
+def _is_length(pair: Sequence[Token]) -> bool:
+    kinds = (TokenType.NUMBER, TokenType.STRING)
+    return len(pair) == 2 and pair[0].token_type in kinds and unit_us(pair[1].text) is not None
 
 
 def _as(token: Token, kind: TokenType, text: str | None = None) -> Token:

@@ -47,6 +47,7 @@ from elfmesh.ql.plan.sealing import sealed_call
 from elfmesh.ql.plan.statement import ROWS, SEALED
 from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, rows_call, window_call
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
+from elfmesh.ql.text.lambdas import call_argument, parameter
 from elfmesh.ql.text.like import escaped, like
 from elfmesh.ql.text.literals import binary, literal, negative, star, with_unit
 from elfmesh.ql.text.over import over_call
@@ -141,6 +142,7 @@ class Translator:
 
     def place(self, node: Any) -> TextPosition:
         """Return the position of a node: its own token, else the first token below it."""
+        node = node.expressions[0] if isinstance(node, exp.Lambda) else node
         for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
             start = below._meta.get("start") if below._meta else None
             if start is not None:
@@ -193,6 +195,8 @@ class Translator:
             raise self._unknown(node)
         parts, quoted = named
         place = self.place(node)
+        if (inner := parameter(self, parts, place)) is not None:
+            return inner
         if not quoted and not (len(parts) > 1 and self.scope.qualifies(parts[0])):
             lower = [part.lower() for part in parts]
             if len(lower) == 2 and lower[0] in ("window", "session_window") and lower[1] in ("start", "end"):
@@ -234,8 +238,8 @@ class Translator:
         if dotted_parts(node) is not None:
             return self._path(node)
         base, (index, *rest) = self.expr(node.this), node.expressions
-        plain = isinstance(index, exp.Literal) and not index.is_string
-        if isinstance(base, Call) and base.name == "split" and len(base.args) == 2 and plain and not rest:
+        plain = isinstance(index, exp.Literal) and not index.is_string and not rest
+        if isinstance(base, Call) and base.name == "split" and len(base.args) == 2 and plain:
             return Call("split at", (*base.args, self.expr(index)), at=base.at)
         if rest or not isinstance(index, exp.Expr) or isinstance(index, exp.Slice):
             raise self.error(node, "[ ] takes one index", "Write x[0].")
@@ -287,7 +291,7 @@ class Translator:
         if (by_unit := with_unit(name, node.expressions)) is not None:
             return self._make(by_unit[0], node, *by_unit[1])
         known = FUNCTIONS[name]
-        args = tuple(self.expr(arg) for arg in node.expressions)
+        args = tuple(call_argument(self, known, at, arg) for at, arg in enumerate(node.expressions))
         if len(args) < known.least or (known.most is not None and len(args) > known.most):
             raise self.error(
                 node,

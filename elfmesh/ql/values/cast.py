@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.ql.values import decimals
+from elfmesh.ql.values import decimals, intervals
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask
 from elfmesh.ql.values.times import parse_shape
@@ -26,6 +26,7 @@ from elfmesh.ql.values.types import (
     BOOLEAN,
     DATE,
     DOUBLE,
+    DURATION,
     FLOAT,
     STRING,
     TIMESTAMP,
@@ -61,8 +62,8 @@ def target_type(target: str) -> pa.DataType:
 
 
 def castable(source: pa.DataType, target: str) -> bool:
-    if is_nested(source):
-        return False
+    if is_nested(source) or source == DURATION:
+        return target == "STRING" and source == DURATION
     if BINARY in (source, TARGETS.get(target)):
         return target in ("BINARY", "STRING") and source in (BINARY, STRING, VOID)
     return not (target == "DATE" and (source in (BIGINT, DOUBLE, FLOAT, BOOLEAN) or is_decimal(source)))
@@ -266,6 +267,8 @@ def to_text(array: pa.Array) -> pa.Array:
         return map_distinct(format_double, array, STRING)
     if is_decimal(kind):
         return decimals.to_text(array)
+    if kind == DURATION:
+        return intervals.to_text(array)
     if kind == BINARY:
         return map_distinct(lambda held: held.decode(errors="replace"), array, STRING)
     if kind == TIMESTAMP:

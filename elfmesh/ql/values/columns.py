@@ -59,7 +59,7 @@ def bool_values(array: pa.Array) -> Bools:
 
 def from_numpy(values: npt.NDArray[Any], null: Bools, kind: pa.DataType) -> pa.Array:
     mask = null if null.any() else None
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.array(values, type=pa.int64(), mask=mask).view(kind)
     if pa.types.is_date32(kind):
         return pa.array(values.astype(np.int32), type=pa.int32(), mask=mask).view(kind)

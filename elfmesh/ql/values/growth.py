@@ -29,6 +29,9 @@ SUM_BYTES_MAX = 64 << 20
 """Maximum number of bytes of all large values over the same rows, because they stay in memory until the block
 is done."""
 
+STEPS_MAX = 100_000
+"""Maximum number of evaluations of a lambda function, one after the other, for one list: some seconds."""
+
 TABLE_BYTES_MAX = 1 << 30
 """Maximum number of bytes of one expression's values over the finished rows of an interval, which may be
 millions."""
@@ -61,8 +64,13 @@ def limited(values: Iterable[Any]) -> list[Any]:
 
 def check_taken(values: pa.Array, indices: pa.Array) -> None:
     """Check the size of `values.take(indices)`, because every row may take a long value."""
-    if values.nbytes * len(indices) > VALUE_BYTES_MAX and values.type in (pa.string(), pa.binary()):
+    if values.nbytes * len(indices) <= VALUE_BYTES_MAX:
+        return
+    if values.type in (pa.string(), pa.binary()):
         check_size(pc.sum(pc.binary_length(values).take(indices)).as_py() or 0)
+    elif pa.types.is_list(values.type) or pa.types.is_map(values.type):
+        elements = pc.sum(pc.list_value_length(values).take(indices)).as_py() or 0
+        check_size(elements * values.nbytes // max(len(values.values), 1))
 
 
 def check_joined(values: Iterable[pa.Array | pa.Scalar]) -> None:
@@ -89,6 +97,17 @@ def check_replaced(values: Value, pattern: str, replacement: str) -> None:
     matches = pc.count_substring_regex(values, pattern)
     count = matches.as_py() if isinstance(matches, pa.Scalar) else pc.sum(matches).as_py()
     check_size(given * (1 + replacement.count("\\")) + (count or 0) * longest)
+
+
+def check_steps(steps: int) -> None:
+    """Raise TooLarge if one list needs more evaluations of a lambda function than a block is worth."""
+    if steps > STEPS_MAX:
+        raise TooLarge(f"a lambda function needs {steps} steps for one list; the limit is {STEPS_MAX}")
+
+
+def inner_growth() -> Growth | None:
+    """Return a measurement for rows that are made inside a measured expression; None outside of one."""
+    return Growth() if _bytes_max.get() == VALUE_BYTES_MAX else None
 
 
 class Growth:

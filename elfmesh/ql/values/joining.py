@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values.columns import float_values, null_mask
+from elfmesh.ql.values.sort_bytes import sortable
 from elfmesh.ql.values.types import DOUBLE, VOID
 
 Ints = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def _codes(column: pa.Array) -> Ints:
     """Return a code per distinct value, -1 for null."""
     if column.type == VOID:
         return np.full(len(column), -1, dtype=np.int64)
-    plain = column
+    plain = sortable(column)
     if column.type == DOUBLE:
         values = float_values(column) + 0.0
         values[np.isnan(values)] = np.nan
@@ -111,16 +112,10 @@ def value_ranks(values: pa.Array) -> Ints:
 
 def canonical_order(columns: Sequence[pa.Array], rows: int) -> Ints:
     """Return the position of each row in the order of its columns, nulls first."""
-    ranks = [value_ranks(_sortable(column)) for column in columns]
+    ranks = [value_ranks(sortable(column)) for column in columns]
     order = np.empty(rows, dtype=np.int64)
     order[np.lexsort(tuple(reversed(ranks))) if ranks else np.arange(rows)] = np.arange(rows)
     return order
-
-
-def _sortable(column: pa.Array) -> pa.Array:
-    if not pa.types.is_nested(column.type):
-        return column
-    return pa.array([None if each is None else repr(each) for each in column.to_pylist()], pa.string())
 
 
 def near_codes(left: Ints, right: Ints, times: tuple[Ints, Ints], width: int) -> tuple[Ints, Ints]:

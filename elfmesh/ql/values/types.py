@@ -28,7 +28,7 @@ BIGINT_DIGITS = 20
 
 NAMES: dict[pa.DataType, str] = {
     VOID: "VOID", BOOLEAN: "BOOLEAN", BIGINT: "BIGINT", DOUBLE: "DOUBLE", FLOAT: "FLOAT", STRING: "STRING",
-    BINARY: "BINARY", TIMESTAMP: "TIMESTAMP", DATE: "DATE", DURATION: "INTERVAL",
+    BINARY: "BINARY", TIMESTAMP: "TIMESTAMP", DATE: "DATE", DURATION: "INTERVAL DAY TO SECOND",
 }  # fmt: skip
 """Names of plain types in messages."""
 
@@ -46,8 +46,15 @@ def is_map(kind: pa.DataType) -> bool:
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Return whether values contain other values; such types cannot be compared, added or cast."""
+    """Return whether values contain other values; expressions cannot compare, add or cast them."""
     return bool(pa.types.is_nested(kind))
+
+
+def has_map(kind: pa.DataType) -> bool:
+    """Return whether values are or contain maps, which have no order and cannot be compared, as in Spark."""
+    return is_map(kind) or (
+        is_nested(kind) and any(has_map(kind.field(at).type) for at in range(kind.num_fields))
+    )
 
 
 def type_name(kind: pa.DataType) -> str:
@@ -85,6 +92,8 @@ def canonical(kind: pa.DataType) -> pa.DataType | None:
         return TIMESTAMP
     if types.is_date(kind):
         return DATE
+    if types.is_duration(kind):
+        return DURATION
     if types.is_list(kind) or types.is_large_list(kind):
         element = canonical(kind.value_type)
         return None if element is None else pa.list_(element)
@@ -140,6 +149,8 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_nested(left) or is_nested(right):
         return None
     pair = {left, right}
+    if DURATION in pair:
+        return None
     if pair == {DATE, TIMESTAMP}:
         return TIMESTAMP
     return STRING if STRING in pair and not pair & {BOOLEAN, BINARY} else None
@@ -161,6 +172,8 @@ def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> p
     if number is not None:
         return number
     pair = {left, right}
+    if DURATION in pair:
+        return None
     if STRING in pair:
         other = right if left == STRING else left
         return DOUBLE if is_decimal(other) else other

@@ -43,6 +43,17 @@ def test_integers_stay_exact_when_a_sum_turns_float(
         assert math.isinf(got)
 
 
+def test_a_sum_of_durations_is_a_duration_and_null_beyond_64_bits() -> None:
+    law, most = LAWS["sum"], pa.array([2**63 - 1], pa.int64()).view(pa.duration("us"))
+    state = merge("sum", lift("sum", most), lift("sum", pa.array([-5, None], pa.duration("us"))))
+    found = law.finish(state, 1)
+    assert (found.type, found.view(pa.int64())[0].as_py()) == (pa.duration("us"), 2**63 - 6)
+    beyond = law.finish(merge("sum", state, lift("sum", most)), 1)
+    assert (beyond.type, beyond.null_count) == (pa.duration("us"), 1)
+    with pytest.raises(DataError, match="over duration"):
+        LAWS["sumsq"].value_type(most, "x")
+
+
 def test_sums_of_text_are_refused_with_the_aggregate_named() -> None:
     with pytest.raises(DataError, match="'total' is over string"):
         LAWS["sum"].value_type(pa.array(["1"]), "total")

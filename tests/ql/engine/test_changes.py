@@ -19,6 +19,7 @@ CHANGES = [
     ("COUNT(*) AS hits", "COUNT(*) * 2 AS hits", "keep", True),
     ("FROM clicks", "FROM clicks ON (role = 'web')", "keep", True),
     ("REPLICAS 1", "REPLICAS 2", "keep", True),
+    ("REPLICAS 1", "REPLICAS 1 ACROSS region", "keep", True),
     ("REPLICAS 1", "STANDBY ALL", "keep", True),
     ("REPLICAS 1", "REPLICAS 1 PATHS 1 ACROSS rack", "keep", True),
     ("REPLICAS 1", "DEADLINE '3 s' HORIZON '9 s' ON STRAGGLER WAIT REPLICAS 1", "keep", True),

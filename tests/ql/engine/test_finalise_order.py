@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh import ql
+from elfmesh.errors import QueryError
 from elfmesh.ql.engine.finalise import Finaliser
+from tests.ql.conftest import run
 
 KEYS = st.tuples(
     st.one_of(st.none(), st.sampled_from(["", "a", "ab", "b", "ä"])),
@@ -70,3 +72,35 @@ def test_the_rows_are_those_of_a_sort_by_all_columns(
 )
 def test_outputs_are_compared_until_all_keys_were(text: str, compared: int) -> None:
     assert Finaliser(ql.parse(text))._ties == compared
+
+
+LISTS = pa.table({"k": ["a", "a", "b", "b", "c", "d"], "v": [10, 9, 9, 10, 10, -3]})
+INNER = "(SELECT k, collect_list(v) AS l FROM t GROUP BY k)"
+
+
+def test_lists_are_ordered_by_their_elements_and_not_by_their_text() -> None:
+    (rows,) = run("SELECT k, collect_list(v) AS l FROM t GROUP BY k ORDER BY l DESC", LISTS).values()
+    assert rows.column("l").to_pylist() == [[10], [9, 10], [9, 10], [-3]]
+    assert rows.column("k").to_pylist() == ["c", "a", "b", "d"]
+
+
+def test_lists_are_keys_of_joins_and_partitions() -> None:
+    text = f"SELECT x.k AS a, y.k AS b FROM {INNER} x JOIN {INNER} y ON x.l = y.l WHERE x.k < y.k"
+    (rows,) = run(text, LISTS).values()
+    assert rows.to_pylist() == [{"a": "a", "b": "b"}]
+    text = f"SELECT k, row_number() OVER (PARTITION BY l ORDER BY k) AS n FROM {INNER} x ORDER BY k"
+    (rows,) = run(text, LISTS).values()
+    assert rows.column("n").to_pylist() == [1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("order", ["map('a', n)", "array(map('a', n))"])
+def test_a_map_has_no_order(order: str) -> None:
+    with pytest.raises(QueryError, match=r"ORDER BY does not work on .*MAP<STRING,BIGINT>") as found:
+        run(f"SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY {order.replace('n', 'count(*)')}", LISTS)
+    assert "map_entries(m)" in found.value.hint
+
+
+def test_a_map_is_no_key_of_a_join() -> None:
+    inner = INNER.replace("collect_list(v)", "map('a', count(*))")
+    with pytest.raises(QueryError, match="cannot be compared"):
+        run(f"SELECT x.k AS a FROM {inner} x JOIN {inner} y ON x.l = y.l", LISTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
 import pytest
 import re2
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, place_of
+from elfmesh.ql.expressions.operand import LambdaBody
 from elfmesh.ql.expressions.regex import (
     compile_pattern,
     java_split,
@@ -28,6 +30,9 @@ class Compiler:
 
     def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
         return SourceText("SELECT x").error(message, place_of(expr), hint)
+
+    def body(self, function: Expr, *kinds: pa.DataType) -> LambdaBody:
+        raise AssertionError("a pattern has no lambda function")
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "(?<!b)c"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.ql.functions.ordered_text import _part
+from elfmesh.ql.values.sort_bytes import sort_bytes
 from tests.ql.conftest import run
 from tests.ql.refusals import refusal
 
@@ -39,7 +39,7 @@ def exact(value: Any) -> Any:
 
 @given(VALUES, st.sampled_from(["a", "d"]))
 def test_keys_compare_as_values_do(values: list[Any], way: str) -> None:
-    one, other = (_part(value, f"{way}l") for value in values)
+    one, other = (sort_bytes(value, f"{way}l") for value in values)
     first, second = map(exact, values)
     below, above = (one < other, one > other) if way == "a" else (one > other, one < other)
     assert (below, above) == (first < second, first > second)
@@ -48,19 +48,19 @@ def test_keys_compare_as_values_do(values: list[Any], way: str) -> None:
 @given(VALUES)
 def test_no_key_is_the_beginning_of_another(values: list[Any]) -> None:
     for way in ("af", "dl"):
-        one, other = (_part(value, way) for value in values)
+        one, other = (sort_bytes(value, way) for value in values)
         assert one == other or not (one.startswith(other) or other.startswith(one))
 
 
 @pytest.mark.parametrize("value", [float("nan"), -5, 5.0, "", b"\xff", date(1, 1, 1), datetime(9999, 1, 1)])
 @pytest.mark.parametrize("direction", ["a", "d"])
 def test_nulls_have_the_place_that_is_asked_for(value: Any, direction: str) -> None:
-    assert _part(None, f"{direction}f") < _part(value, f"{direction}f")
-    assert _part(None, f"{direction}l") > _part(value, f"{direction}l")
+    assert sort_bytes(None, f"{direction}f") < sort_bytes(value, f"{direction}f")
+    assert sort_bytes(None, f"{direction}l") > sort_bytes(value, f"{direction}l")
 
 
 def test_nan_is_the_greatest_number() -> None:
-    assert _part(float("nan"), "al") > _part(float("inf"), "al") > _part(10**18, "al")
+    assert sort_bytes(float("nan"), "al") > sort_bytes(float("inf"), "al") > sort_bytes(10**18, "al")
 
 
 ROWS = {"x": ["a", "b", "c", None], "y": [2, 1, None, 0], "z": [1, 1, 1, 1]}

@@ -69,3 +69,20 @@ def test_a_budget_of_standbys(options: str, budget: StandbyBudget, shown: str, a
     assert job is not None
     assert (job.standbys, str(job.standbys), job.standby_across) == (budget, shown, across)
     assert (job.standby_us, job.replicas) == (2_000_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "replicas", "across"),
+    [
+        ("REPLICAS 2", 2, ("", "rack")),
+        ("REPLICAS 2 ACROSS region", 2, ("region", "rack")),
+        ("STANDBY ALL ACROSS region REPLICAS 1 ACROSS rack", 1, ("rack", "region")),
+        ("STANDBY ALL ACROSS region", 1, ("", "region")),
+    ],
+)
+def test_copies_and_standbys_have_a_failure_domain_each(
+    options: str, replicas: int, across: tuple[str, str]
+) -> None:
+    job = parse(f"CREATE JOB j EVERY '5 s' {options} AS {STREAM}").job
+    assert job is not None
+    assert (job.replicas, (job.replicas_across, job.standby_across)) == (replicas, across)

@@ -67,3 +67,22 @@ def test_times_are_read_back_as_they_were(us: int) -> None:
 def test_a_time_no_calendar_has_is_its_number() -> None:
     assert iso_us(2**62) == str(2**62)
     assert iso_us(None) is None
+
+
+def test_dates_and_times_outside_of_pythons_years_are_written() -> None:
+    """Python has the years 1 to 9999. A record's number of days may lead beyond them."""
+    days = pa.array([2_933_300, -719_900, 19_756, None], pa.date32())
+    micros = pa.array([10**18, None], pa.timestamp("us", tz="UTC"))
+    dates = ["10001-02-07", "-0002-12-25", "2024-02-03", None]
+    table = pa.table(
+        {
+            "d": days,
+            "l": pa.ListArray.from_arrays([0, 1, 2, 3, 4], days),
+            "o": pa.StructArray.from_arrays([days], ["a"]),
+            "t": pa.ListArray.from_arrays([0, 1, 2, 2, 2], micros),
+        }
+    )
+    assert rows_to_json(table) == [
+        {"d": each, "l": [each], "o": {"a": each}, "t": times}
+        for each, times in zip(dates, ([10**18], [None], [], []), strict=True)
+    ]

@@ -25,7 +25,18 @@ from elfmesh.ql.plan.delivery import TOPIC, TopicDelivery
 from elfmesh.ql.plan.early import EARLY, PERIOD_US_MIN
 from elfmesh.ql.plan.sealing import SHAPE as SEALED_SHAPE
 from elfmesh.ql.plan.sealing import closing
-from elfmesh.ql.plan.statement import ACROSS, COPIES, COST, DOMAINS, KEEP, SEALED, JobClause, job_clause
+from elfmesh.ql.plan.statement import (
+    ACROSS,
+    COPIES,
+    COST,
+    DOMAINS,
+    KEEP,
+    REPLICAS,
+    REPLICAS_ACROSS,
+    SEALED,
+    JobClause,
+    job_clause,
+)
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.tokens import TokenReader, check_brackets
 from elfmesh.text import suggest
@@ -44,14 +55,16 @@ COST_MAX = 1000.0
 """Greatest bound of the network cost; the cost of all paths is below it in any layout."""
 
 PATHS = "PATHS"
+_LABELS = {PATHS: ACROSS, STANDBY: STANDBY_ACROSS, REPLICAS: REPLICAS_ACROSS}
+"""Options that a failure domain may follow, with the name of that domain."""
 
 _NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", EARLY, LAG)
 OPTIONS = (
-    *_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", STANDBY, PATHS, COST, KEEP, ASSUME, ALERT,
+    *_DURATIONS, "ON STRAGGLER", "PARTITIONS", REPLICAS, STANDBY, PATHS, COST, KEEP, ASSUME, ALERT,
     inline.WORD,
 )  # fmt: skip
-_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
+_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), REPLICAS: (0, REPLICAS_MAX), PATHS: (1, PATHS_MAX)}
 _LEAST = {
     "EVERY": (1, "greater than zero", "'30 s'"),
     EARLY: (PERIOD_US_MIN, "at least 50 ms", "'250 ms'"),
@@ -149,9 +162,9 @@ class JobHeader(TokenReader):
             if option == PATHS and self._word() == ",":
                 self._at += 1
                 given[COPIES] = self._number("the number of trees of PATHS", 1, int(given[PATHS]))
-            if option in (PATHS, STANDBY) and self._word() == ACROSS:
+            if option in _LABELS and self._word() == ACROSS:
                 self._at += 1
-                given[ACROSS if option == PATHS else STANDBY_ACROSS] = self._domain()
+                given[_LABELS[option]] = self._domain()
             if option == "EVERY":
                 self.every_at = start
             elif option == EARLY:

@@ -41,6 +41,10 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         "CREATE JOB j EVERY '5 s' REPLICAS 4 AS SELECT a FROM s",
         1, 35, "from 0 to 3, not `4`", "REPLICAS 3",
     ),
+    (
+        "CREATE JOB j EVERY '5 s' REPLICAS 2 ACROSS zone AS SELECT a FROM s",
+        1, 44, "ACROSS takes region or rack, not `zone`", "labels.region",
+    ),
     ("CREATE JOB j EVERY '5 s' PATHS 0 AS SELECT a FROM s", 1, 32, "from 1 to 5, not `0`", "PATHS 5"),
     ("CREATE JOB j EVERY '5 s' PATHS 6 AS SELECT a FROM s", 1, 32, "from 1 to 5, not `6`", "PATHS 5"),
     (
