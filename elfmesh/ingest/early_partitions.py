@@ -14,7 +14,7 @@ Paper: Blazes III (sealing).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +22,15 @@ import pyarrow as pa
 
 from elfmesh import ql
 from elfmesh.cbt.rows import Rows, combine
-from elfmesh.control.protocol.events import MergeEarly
+from elfmesh.control.protocol.events import MemberStates, MergeEarly
+from elfmesh.errors import DataError
 from elfmesh.ql.engine.open_groups import ClosedPane, Open, Tables, merged, owners, read_open
 from elfmesh.ql.engine.sealed import ended_early, partitions_of, rows_of_partitions
 from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN, SEALED, SEALS
 from elfmesh.safeguards import safeguard
+
+OTHER_STATES = "the states are not those of this job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +87,24 @@ class SealedPartitions:
         for each in [each for each in self._intervals if each < index]:
             del self._intervals[each]
 
-    def fits(self, tables: Tables) -> bool:
-        """Return whether a message has tables of this job."""
-        wanted = {each.name: each for each in self._part.tables}
-        if not tables or not set(tables) <= set(wanted) or not {MAIN, SEALS} & set(tables):
-            return False
-        for name, rows in tables.items():
-            kinds = tuple((one, kind) for one, (kind, _) in wanted[name].aggregates.items())
-            if (rows.layout.keys, rows.layout.aggregates) != (tuple(wanted[name].keys), kinds):
-                return False
-        return True
+    def check(self, tables: Tables) -> None:
+        """Raise DataError unless a message has tables of this job."""
+        if not {MAIN, SEALS} & set(tables) or not of_statement(self._part, tables):
+            raise DataError(OTHER_STATES)
 
-    def take(self, effect: MergeEarly, tables: Tables) -> list[EndedRows]:
-        """Take a member's states, and return the rows of the partitions that end now.
+    def add(self, interval: int, states: MemberStates, tables: Tables) -> None:
+        """Take a member's states."""
+        members = self._intervals.setdefault(interval, _Interval()).members
+        members[states.member] = self._newest(members.get(states.member), tables, states.boot, states.number)
 
-        Without tables, all partitions are examined again. Raises DataError if the open groups are too many,
-        and ProtocolError if they cannot be read.
+    def take(self, effect: MergeEarly, changed: Sequence[Tables]) -> list[EndedRows]:
+        """Return the rows of the partitions that end now, of those in `changed`; (): of all.
+
+        Raises DataError if the open groups are too many, and ProtocolError if they cannot be read.
         """
-        if tables:
-            interval = self._intervals.setdefault(effect.interval, _Interval())
-            known = interval.members.get(effect.member)
-            interval.members[effect.member] = self._newest(known, tables, effect.boot, effect.number)
         found = list[EndedRows]()
         for index in self._ending(effect):
-            wanted = [partitions_of(self._width, tables)] if tables else []
+            wanted = [partitions_of(self._width, each) for each in changed]
             wanted = wanted or [one.partitions for one in self._intervals[index].members.values()]
             found += self._ended(effect, index, self._without_emitted(combine(wanted)))
         return found
@@ -187,6 +184,18 @@ class SealedPartitions:
                 }
             )
         )
+
+
+def of_statement(part: ql.Statement, tables: Tables) -> bool:
+    """Return whether tables are those of a statement with early rows, or some of them."""
+    wanted = {each.name: each for each in part.tables}
+    if not set(tables) <= set(wanted):
+        return False
+    for name, rows in tables.items():
+        kinds = tuple((one, kind) for one, (kind, _) in wanted[name].aggregates.items())
+        if (rows.layout.keys, rows.layout.aggregates) != (tuple(wanted[name].keys), kinds):
+            return False
+    return True
 
 
 @safeguard("early-boot")

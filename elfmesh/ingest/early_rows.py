@@ -15,24 +15,26 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh import ql
 from elfmesh.cbt import decode_partial
 from elfmesh.cbt.rows import Rows, combine, combine_numbered, from_table, within_groups
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
-from elfmesh.errors import ElfError
-from elfmesh.ingest.early_partitions import SealedPartitions, is_newer
+from elfmesh.errors import DataError, ElfError
+from elfmesh.ingest.early_partitions import OTHER_STATES, SealedPartitions, is_newer, of_statement
 from elfmesh.ql.engine.early import EarlyCondition
 from elfmesh.ql.plan.directions import early_having
 from elfmesh.ql.plan.early import early_parts
 from elfmesh.ql.plan.statement import MAIN
+from elfmesh.ql.values.intervals import intervals_as_text
 from elfmesh.ql.values.plain_ipc import table_to_ipc
 from elfmesh.safeguards import safeguard
 
@@ -85,6 +87,12 @@ class _Job:
             return self.partitions.groups
         return sum(each.groups for each in self.windows.values())
 
+    def drop_below(self, index: int) -> None:
+        for place in [place for place in self.windows if place[0] < index]:
+            del self.windows[place]
+        if self.partitions is not None:
+            self.partitions.drop_below(index)
+
 
 class EarlyTables:
     """States of all jobs with EARLY whose master is here. Thread-safe."""
@@ -95,14 +103,19 @@ class EarlyTables:
         self._jobs: OrderedDict[tuple[bytes, int, int], _Job] = OrderedDict()
 
     def merged(self, effect: MergeEarly) -> EarlyMerged:
-        """Return the rows that a message completes. States that do not fit are refused, not raised."""
-        with self._lock:
-            try:
-                return self._merged(effect)
-            except ElfError as error:
-                return EarlyMerged(effect.job, effect.epoch, effect.interval, error=str(error))
+        """Return the rows that messages complete. States that do not fit are refused, not raised.
 
-    def _merged(self, effect: MergeEarly) -> EarlyMerged:
+        Cost: decoding of each message, and one evaluation of HAVING over the groups of all of them.
+        """
+        about = effect.job, effect.epoch, effect.interval
+        with self._lock:
+            job = self._job(effect)
+            merge = self._merged if job.partitions is None else self._ended
+            made = merge(effect, job)
+        return replace(made[0], others=tuple(made[1:])) if made else EarlyMerged(*about)
+
+    def _job(self, effect: MergeEarly) -> _Job:
+        """Return the states of a job, without those of earlier epochs and of closed intervals."""
         key = effect.job, effect.epoch, effect.manifest.version
         job = self._jobs.pop(key, None) or _Job(effect.manifest)
         self._jobs[key] = job
@@ -110,70 +123,81 @@ class EarlyTables:
             del self._jobs[old]
         if len(self._jobs) > JOBS_MAX:
             self._jobs.popitem(last=False)
-        for place in [place for place in job.windows if place[0] < effect.below]:
-            del job.windows[place]
-        about = effect.job, effect.epoch, effect.interval
-        if job.partitions is not None:
-            return self._ended(effect, job, job.partitions)
-        found = _of_payload(job, effect.payload)
-        if found is None:
-            return EarlyMerged(*about, error="the states are not those of this job")
-        part, new = found
-        if job.groups + new[MAIN].count > self._groups_max:
-            return EarlyMerged(*about, skipped=new[MAIN].count)
-        window = job.windows.setdefault((effect.interval, part), _Window())
-        known = window.members.get(effect.member)
-        window.members[effect.member] = _newest(known, new, effect.boot, effect.number)
-        rows, members = _rows(job, part, window, new[MAIN], effect.interval)
-        if rows is None:
-            return EarlyMerged(*about)
-        return EarlyMerged(*about, table_to_ipc(rows), rows.num_rows, members)
+        job.drop_below(effect.below)
+        return job
 
-    def _ended(self, effect: MergeEarly, job: _Job, partitions: SealedPartitions) -> EarlyMerged:
-        """Return the rows of the partitions of SEALED that a message, or a closed interval, completes."""
+    def _merged(self, effect: MergeEarly, job: _Job) -> list[EarlyMerged]:
         about = effect.job, effect.epoch, effect.interval
-        partitions.drop_below(effect.below)
-        tables = _decoded(effect.payload) if effect.payload else {}
-        if effect.payload and not partitions.fits(tables):
-            return EarlyMerged(*about, error="the states are not those of this job")
-        count = sum(rows.count for rows in tables.values())
-        if job.groups + count > self._groups_max:
-            return EarlyMerged(*about, skipped=count)
-        made = [
-            EarlyMerged(*about[:2], each.interval, table_to_ipc(each.rows), each.rows.num_rows, each.members)
-            for each in partitions.take(effect, tables)
-        ]
-        return EarlyMerged(*about, others=tuple(made))
+        changed: dict[int, list[Rows]] = {}
+        made = list[EarlyMerged]()
+        for each in effect.states:
+            try:
+                part, new = _of_payload(job, each.payload)
+                if job.groups + new[MAIN].count > self._groups_max:
+                    made.append(EarlyMerged(*about, skipped=new[MAIN].count))
+                    continue
+                members = job.windows.setdefault((effect.interval, part), _Window()).members
+                members[each.member] = _newest(members.get(each.member), new, each.boot, each.number)
+                changed.setdefault(part, []).append(new[MAIN])
+            except ElfError as error:
+                made.append(EarlyMerged(*about, error=str(error)))
+        for part, groups in changed.items():
+            try:
+                rows, inside = _rows(job, part, job.windows[effect.interval, part], groups, effect.interval)
+                if rows is not None:
+                    made.append(EarlyMerged(*about, table_to_ipc(rows), rows.num_rows, inside))
+            except ElfError as error:
+                made.append(EarlyMerged(*about, error=str(error)))
+        return made
+
+    def _ended(self, effect: MergeEarly, job: _Job) -> list[EarlyMerged]:
+        """Return the rows of the partitions of SEALED that messages, or a closed interval, complete."""
+        about, partitions = (effect.job, effect.epoch), job.partitions
+        assert partitions is not None, "the job has SEALED"
+        changed = list[Tables]()
+        made = list[EarlyMerged]()
+        for each in effect.states:
+            try:
+                tables = _decoded(each.payload)
+                partitions.check(tables)
+                count = sum(rows.count for rows in tables.values())
+                if job.groups + count > self._groups_max:
+                    made.append(EarlyMerged(*about, effect.interval, skipped=count))
+                    continue
+                partitions.add(effect.interval, each, tables)
+                changed.append(tables)
+            except ElfError as error:
+                made.append(EarlyMerged(*about, effect.interval, error=str(error)))
+        if changed or not effect.states:
+            try:
+                for ended in partitions.take(effect, changed):
+                    rows, count = table_to_ipc(ended.rows), ended.rows.num_rows
+                    made.append(EarlyMerged(*about, ended.interval, rows, count, ended.members))
+            except ElfError as error:
+                made.append(EarlyMerged(*about, effect.interval, error=str(error)))
+        return made
 
 
 def _decoded(payload: bytes) -> Tables:
     return {name: from_table(table) for name, table in decode_partial(payload, STATES_BYTES_MAX).items()}
 
 
-def _of_payload(job: _Job, payload: bytes) -> tuple[int, Tables] | None:
-    """Return the number of the part and the tables of a message; None if no part has these tables."""
+def _of_payload(job: _Job, payload: bytes) -> tuple[int, Tables]:
+    """Return the number of the part and the tables of a message. Raises DataError if no part has these."""
     tables = _decoded(payload)
-    if len(job.parts) == 1:
-        fitting = _fitting(job.parts[0], tables)
-        return None if fitting is None else (0, fitting)
     names = iter(job.statement.tables)
     for number, part in enumerate(job.parts):
-        own = {next(names).name: each.name for each in part.tables}
-        if set(tables) <= set(own):
-            fitting = _fitting(part, {own[name]: rows for name, rows in tables.items()})
-            return None if fitting is None else (number, fitting)
-    return None
+        own = {next(names).name: each.name for each in part.tables} if len(job.parts) > 1 else None
+        if own is None or set(tables) <= set(own):
+            mine = tables if own is None else {own[name]: rows for name, rows in tables.items()}
+            if _fits(part, mine):
+                return number, mine
+            break
+    raise DataError(OTHER_STATES)
 
 
-def _fitting(part: ql.Statement, tables: Tables) -> Tables | None:
-    wanted = {each.name: each for each in part.tables}
-    if MAIN not in tables or not tables[MAIN].count or not set(tables) <= set(wanted):
-        return None
-    for name, rows in tables.items():
-        kinds = tuple((one, kind) for one, (kind, _) in wanted[name].aggregates.items())
-        if (rows.layout.keys, rows.layout.aggregates) != (tuple(wanted[name].keys), kinds):
-            return None
-    return tables
+def _fits(part: ql.Statement, tables: Tables) -> bool:
+    return MAIN in tables and tables[MAIN].count > 0 and of_statement(part, tables)
 
 
 @safeguard("early-newest")
@@ -203,18 +227,19 @@ def _newest(known: _MemberStates | None, new: Tables, boot: int, number: int) ->
 
 
 def _rows(
-    job: _Job, part: int, window: _Window, changed: Rows, interval: int
+    job: _Job, part: int, window: _Window, changed: Sequence[Rows], interval: int
 ) -> tuple[pa.Table | None, tuple[bytes, ...]]:
     """Return the rows of changed groups that pass now and have no row yet, and the members inside."""
-    fresh = [at for at, key in enumerate(_keys(changed)) if key not in window.emitted]
+    several = combine(changed)
+    fresh = [at for at, key in enumerate(_keys(several)) if key not in window.emitted]
     if not fresh:
         return None, ()
-    wanted = changed.take(np.array(fresh, np.int64))
+    wanted = several.take(np.array(fresh, np.int64))
     parts: dict[str, list[Rows]] = {}
     for states in window.members.values():
         for name, rows in states.tables.items():
             parts.setdefault(name, []).append(rows.take(within_groups(rows, wanted)))
-    groups = {name: combine(several) for name, several in parts.items()}
+    groups = {name: combine(each) for name, each in parts.items()}
     size = job.statement.window
     assert size is not None
     start = interval * size.slide_us
@@ -226,7 +251,9 @@ def _rows(
     passed = main if found.places is None else main.take(found.places)
     window.emitted.update(_keys(passed))
     ordered = condition.ordered(found)
-    table = pa.Table.from_arrays(list(ordered.outputs.values()), names=list(job.statement.columns))
+    table = intervals_as_text(
+        pa.Table.from_arrays(list(ordered.outputs.values()), names=list(job.statement.columns))
+    )
     inside = (
         member for member, states in window.members.items() if len(within_groups(states.tables[MAIN], passed))
     )

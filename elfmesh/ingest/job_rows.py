@@ -28,7 +28,7 @@ from elfmesh.ql.values.types import TIMESTAMP
 
 IMPLICIT = ("_raw", "_source", "_host")
 
-FILE_ENDS = {"log", "json", "ndjson", "csv", "txt", "gz"}
+FILE_ENDS = {"log", "json", "ndjson", "csv", "txt", "gz", "parquet"}
 """Suffixes by which a name after FROM is recognised as a file."""
 
 

@@ -15,8 +15,10 @@ import msgspec
 from elfmesh.errors import RuntimeFailure
 from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.sources.time_index import WantedTimes
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.reader import Reader
+from elfmesh.ql.engine.block import Times
 
 
 class MultiStreamReader:
@@ -27,8 +29,10 @@ class MultiStreamReader:
         readers: Mapping[str, Reader],
         read_from: Mapping[str, Literal["beginning", "end"]],
         columns_of: Callable[[str], Iterable[str]],
+        wanted_of: Callable[[str], WantedTimes | None] = lambda _stream: None,
     ) -> None:
-        self._readers, self._read_from, self._columns_of = readers, read_from, columns_of
+        self._readers, self._read_from = readers, read_from
+        self._columns_of, self._wanted_of = columns_of, wanted_of
 
     def add(
         self,
@@ -38,7 +42,9 @@ class MultiStreamReader:
         positions: Iterable[FilePosition] = (),
         read_from: Literal["beginning", "end", "resume"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
+        wanted: WantedTimes | None = None,
     ) -> None:
+        """Read for a job; each stream has its own columns and wanted times."""
         given, edges = list(positions), list(boundaries)
         for name, reader in self._readers.items():
             reader.add(
@@ -47,6 +53,7 @@ class MultiStreamReader:
                 positions=_own(given, name),
                 read_from="resume" if read_from == "resume" else self._read_from[name],
                 boundaries=_own(edges, name),
+                wanted=self._wanted_of(name),
             )
 
     def remove(self, job: str) -> None:
@@ -62,6 +69,10 @@ class MultiStreamReader:
                 tagged = msgspec.structs.replace(block, position=position, stream=name)
                 deliveries.append(replace(delivery, block=tagged))
         return deliveries
+
+    def note(self, delivery: BlockDelivery, dated: Mapping[str, Times]) -> None:
+        if delivery.block.stream is not None:
+            self._readers[delivery.block.stream].note(delivery, dated)
 
     def look(self) -> None:
         for reader in self._readers.values():

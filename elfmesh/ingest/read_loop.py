@@ -122,6 +122,7 @@ class Ingest:
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
         self._polled_us: int | None = None
+        self._rests_until_s = 0.0  # by the loop's clock; until then a poll that finds nothing is the end
         self._turned_s: float | None = None  # time of the last iteration; None: there is nothing to read for
 
     def stalled_s(self, now: float) -> float:
@@ -132,12 +133,18 @@ class Ingest:
         return 0.0 if self._turned_s is None else now - self._turned_s
 
     def wake(self) -> None:
+        """Let the next poll follow at once, and evaluate every job after it."""
+        self.evaluate_next()
         self._wake.set()
+
+    def evaluate_next(self) -> None:
+        """Evaluate every job after the next poll, also if it finds nothing."""
+        self._rests_until_s = 0.0
 
     def close(self) -> None:
         """Stop reading at the current position; `run` returns soon after."""
         self._closing = True
-        self._wake.set()
+        self.wake()
 
     async def at_rest(self, work: Callable[[], T]) -> T:
         """Run work while no block is in flight, and return its result or raise its exception."""
@@ -145,7 +152,7 @@ class Ingest:
             return await self._executor.run(self._reading, work)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, future))
-        self._wake.set()
+        self.wake()
         return await future
 
     async def run(self) -> None:
@@ -179,17 +186,21 @@ class Ingest:
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
             bytes_max = self.account.bytes_max
-            poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max)
+            rests = asyncio.get_running_loop().time() < self._rests_until_s
+            poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max, rests=rests)
             polled = await self._executor.run(self._reading, poll)
             since_us = polled.now_us - (self._polled_us or polled.now_us)
             self._polled_us = polled.now_us
             await self._settle()
             has_more = polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2)
-            self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled, has_more))
-            if has_more:
-                continue
-            await self._settle()
-            due_us = self.account.due_us = self.stream.next_due_us()
+            if polled.places:
+                self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled, has_more))
+                if has_more:
+                    continue
+                await self._settle()
+                self.account.due_us = self.stream.next_due_us()
+                self._rest()
+            due_us = self.account.due_us
             if not polled.bytes_read:
                 most = silent_max_s(self.stream.poll_cost_s)
                 pause = min(max(pause, min(most, pause * 1.5)), POLL_BUSY_S)
@@ -198,8 +209,14 @@ class Ingest:
             else:
                 most = pause_max_s(polled.bytes_read, since_us)
                 pause = max(POLL_MIN_S, min(most, self.stream.poll_cost_s / POLL_COST))
-            ahead = (due_us or 0) - self.stream.agreed_us(self._wall_us())
-            await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
+            wall_us = self._wall_us()
+            ahead = (due_us or 0) - self.stream.agreed_us(wall_us)
+            within_s = min(self.stream.cut_within_s(wall_us), ahead / 1e6 if ahead > 0 else pause)
+            await self._sleep(max(0.001, min(pause, within_s)))
+
+    def _rest(self) -> None:
+        rest_s = 0.0 if self._wake.is_set() else self.stream.rest_s(self._wall_us())
+        self._rests_until_s = asyncio.get_running_loop().time() + rest_s
 
     def _delay_s(self) -> float:
         """Return how long the next poll must wait for processor time; evaluation continues meanwhile."""

@@ -35,6 +35,9 @@ BACKLOG_BYTES = 1 << 20
 """Bytes of a poll from which the stream is treated as having a backlog, so that sharing values matters more
 than latency."""
 
+REST_S = 5.0
+"""Longest time without an evaluation, because a clock may be set, and for what the jobs display."""
+
 LONG_SEAL_S = 0.002
 """CPU seconds of sealing in a poll from which a job is sealed after the others, with a sync of its own."""
 
@@ -122,17 +125,31 @@ class Stream:
         self.jobs: dict[str, LocalJob] = {}
         self.spool_bytes_max: int | None = None
         self._problems: dict[str, str] = {}
+        self._places: Mapping[str, ReaderPosition] = {}
+        self._calm_at: tuple[int, int] | None = None  # clocks of an evaluation without any outcome
         self.polls = self.bytes_read = self.lines_read = 0
         self.poll_cost_s = 0.0
         self.costs: Mapping[str, float] = {}
         self.intervals = 0  # sealed in the last poll
 
-    def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
+    def poll(
+        self,
+        wall_us: Callable[[], int],
+        shedding: bool = False,
+        bytes_max: int = POLL_BYTES,
+        *,
+        rests: bool = False,
+    ) -> Polled:
+        """Read and parse new lines; with `rests`, the result has no places if there is nothing new."""
         now_us = wall_us()  # before the poll, because it may miss later lines; see watermark.py
         agreed_us = self.agreed_us(now_us)
         began = self._cpu_s()
         with timed("poll"):
             deliveries = self.reader.poll(bytes_max)
+        self.polls += 1
+        if rests and not deliveries and self._is_unmoved():
+            self._tell_problems()
+            return Polled(now_us, agreed_us, [], {})
         return self._polled(now_us, agreed_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
@@ -147,12 +164,19 @@ class Stream:
     ) -> Polled:
         self._tell_problems()
         reader = self.reader
-        places = {
+        places = self._places = {
             name: ReaderPosition(reader.sources(name), reader.positions(name), tuple(reader.gaps(name)))
             for name, job in self.jobs.items()
             if not job.held
         }
         return Polled(now_us, agreed_us, deliveries, places, shedding, cpu_s)
+
+    def _is_unmoved(self) -> bool:
+        reader = self.reader
+        return all(
+            reader.sources(name) is place.sources and reader.positions(name) is place.positions
+            for name, place in self._places.items()
+        )
 
     def evaluate(self, polled: Polled) -> Iterator[Evaluated]:
         """Evaluate every job and seal due intervals; common values of a block are computed once.
@@ -180,16 +204,19 @@ class Stream:
                 if len(outcome.frames) > frames:
                     self.jobs[name].cost.seal_s = costs[name]
                     sealed[name] = sum(len(frame.entries) for frame in outcome.frames[frames:])
+            for delivery, records in zip(polled.deliveries, shared, strict=True):
+                self.reader.note(delivery, records.dated)
         finally:
             for records in shared:
                 records.release()
         observe("evaluate", took_s)
+        is_calm = not polled.deliveries and is_early and outcome == Evaluated()
+        self._calm_at = (polled.now_us, polled.agreed_us) if is_calm else None
         self._charge(polled, costs, sealed)
         yield outcome
 
     def _charge(self, polled: Polled, costs: Mapping[str, float], sealed: Mapping[str, int]) -> None:
         """Charge the jobs for their own evaluation and for equal shares of common reading and parsing."""
-        self.polls += 1
         self.costs, self.intervals = costs, sum(sealed.values())
         self.poll_cost_s = polled.cpu_s + sum(costs.values())
         self.bytes_read += polled.bytes_read
@@ -232,7 +259,7 @@ class Stream:
                 if traces.is_on():
                     self._trace(job, outcome, time_ns() - int((perf_counter() - began) * 1e9))
             job.early(polled.now_us, outcome)
-            job.cut(outcome)
+            job.cut(polled.now_us, outcome)
             job.report(outcome)
         except Exception as error:  # a job's fault must not affect the others
             if not isinstance(error, ElfError):
@@ -259,6 +286,19 @@ class Stream:
         """Return the next wall-clock time at which a live stream may close an interval."""
         dues = [due for job in self.jobs.values() if (due := job.due_us()) is not None]
         return min(dues, default=None)
+
+    def cut_within_s(self, now_us: int) -> float:
+        """Return the time within which the stream must be polled again, so that standbys get what is read."""
+        ends_us = [end for job in self.jobs.values() if (end := job.cut_pace.within_us(now_us)) is not None]
+        return min(ends_us, default=int(REST_S * 1e6)) / 1e6
+
+    def rest_s(self, now_us: int) -> float:
+        """Return for how long no job needs evaluation unless the reader moves, by the last evaluation."""
+        if self._calm_at is None:
+            return 0.0
+        jobs = [job for job in self.jobs.values() if not job.held]
+        ends_us = [end for job in jobs if (end := job.rests_until_us(*self._calm_at)) is not None]
+        return min(REST_S, max(0, min(ends_us, default=now_us + int(REST_S * 1e6)) - now_us) / 1e6)
 
     def describe(self) -> dict[str, object]:
         return {

@@ -40,6 +40,7 @@ from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.sources.position import FilePosition
 from elfmesh.ingest.stream import Stream, guarded
 from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker.beginning import wanted_times
 from elfmesh.ingest.worker.describing import describe_job
 from elfmesh.ingest.worker.jobs import MOVING, LocalJob
 from elfmesh.ingest.worker.reader import Reader
@@ -199,8 +200,9 @@ class WorkerHost:
     def _cut(self, order: ctl.CutPanes) -> None:
         self._cut_orders[order.job] = order
         if (known := self._jobs.get(order.job)) is not None:
-            known.cut_order = order
-            self.ingests[known.home].wake()
+            known.cut_pace.order = order
+            ingest = self.ingests[known.home]
+            (ingest.evaluate_next if order.after_us else ingest.wake)()
 
     def release(self, job: bytes, stop: int, received: int) -> None:
         if not self._task_queue.busy(job):
@@ -293,7 +295,7 @@ class WorkerHost:
             return
         self._jobs[manifest.job_id] = job
         job.early_members = self._early_members.get(manifest.job_id, 1)
-        job.cut_order = self._cut_orders.get(manifest.job_id)
+        job.cut_pace.order = self._cut_orders.get(manifest.job_id)
         job.end_order = self._end_orders.get(manifest.job_id)
         if begin is not None:
             await self._writer.write([begin])
@@ -335,7 +337,9 @@ class WorkerHost:
         job.home = own_home(job, " + ".join(names), self.ingests)
         if len(names) > 1:
             read_from = {name: config.read_from for name, config in configs.items()}
-            reader: Reader = MultiStreamReader(readers, read_from, job.fields_of)
+            reader: Reader = MultiStreamReader(
+                readers, read_from, job.fields_of, partial(wanted_times, job.stages)
+            )
             job.stream = job.home
         else:
             reader = readers[job.stream]

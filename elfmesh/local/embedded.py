@@ -46,6 +46,7 @@ from elfmesh.ingest.worker.worker import JobWorker
 from elfmesh.local.live_windows import LiveWindows
 from elfmesh.local.log_input import LogInput
 from elfmesh.local.named_logs import Logs, logs_of
+from elfmesh.local.parquet_input import PARQUET, parquet_tables
 from elfmesh.local.run_groups import shown
 from elfmesh.local.side_by_side import default_threads
 from elfmesh.local.time_range import TimeRange
@@ -57,6 +58,7 @@ from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.ql.functions.compiler import Compiler
 from elfmesh.ql.values.growth import TooLarge
+from elfmesh.ql.values.intervals import intervals_as_text
 from elfmesh.storage.spill import SpillStore
 from elfmesh.text import suggest
 
@@ -137,9 +139,12 @@ class LogRun(LogInput):
             format = StreamFormat(format, host=socket.gethostname())
         tables = tables or {}
         logs = logs_of(statement, {*jobs.check(statement), *tables}, streams or {}, (paths, format))
+        files = parquet_tables(logs)
+        if files and follow is not None:
+            raise UsageError("--follow reads lines, and a Parquet file does not grow")
         super().__init__(
             statement,
-            logs,
+            {stream: log for stream, log in logs.items() if stream not in files},
             jobs,
             sample=sample,
             stdin=stdin,
@@ -147,9 +152,10 @@ class LogRun(LogInput):
             follow=follow,
             eager=on_window is not None,
             threads=threads or default_threads(),
-            tables=tables,
+            tables={**tables, **files},
             times=times,
         )
+        self.stats.formats |= {path: PARQUET for table in files.values() for path in table.paths}
 
     @property
     def streams(self) -> bool:
@@ -222,7 +228,7 @@ class LogRun(LogInput):
         limit = self.statement.plan.limit
         for each in self._parsed(whole=limit is None):
             parsed = each.parsed
-            query = query or Query(self.statement, functions=self._functions)
+            query = query or Query(self.statement, functions=self._functions, carries=True)
             self._count(parsed.errors, parsed.samples)
             self.stats.field_errors += parsed.field_errors
             self.stats.replaced += parsed.replaced
@@ -326,11 +332,12 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
         return pa.concat_tables([first[0], rest[0]]), first[1] + rest[1], first[2] + rest[2]
     main = prepared.tables["main"]
     columns = {name: main.column(name) for name in main.schema.names}
+    columns |= {name: values.take(columns[name]) for name, values in prepared.carried.items()}
     compiler = Compiler({name: array.type for name, array in columns.items()}, query.statement.origin)
     env = Env(columns, prepared.passed)
     outputs = query.statement.plan.outputs
     arrays = [compiler.compile(expr).array(env) for _, expr in outputs]
-    table = pa.Table.from_arrays(arrays, names=[name for name, _ in outputs])
+    table = intervals_as_text(pa.Table.from_arrays(arrays, names=[name for name, _ in outputs]))
     return table, batch.num_rows - prepared.passed - prepared.failed, prepared.failed
 
 

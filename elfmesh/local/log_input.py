@@ -7,7 +7,6 @@ and a query must not use others.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import BinaryIO
@@ -38,7 +37,7 @@ from elfmesh.local.named_logs import Logs, declared_columns
 from elfmesh.local.prefetch import ahead
 from elfmesh.local.run_stats import RunStats
 from elfmesh.local.side_by_side import side_by_side
-from elfmesh.local.table_rows import table_blocks, with_columns
+from elfmesh.local.table_rows import StreamTable, table_blocks, with_columns
 from elfmesh.local.time_range import RangeFilter, TimeRange
 from elfmesh.ql import Query, Statement, declare, expand
 from elfmesh.ql.engine.block import BlockRows
@@ -72,16 +71,17 @@ class LogInput:
         follow: threading.Event | None = None,
         eager: bool = False,
         threads: int = 1,
-        tables: Mapping[str, pa.Table] | None = None,
+        tables: Mapping[str, StreamTable] | None = None,
         times: TimeRange | None = None,
     ) -> None:
         tables = tables or {}
-        columns = declared_columns(logs) | {name: tuple(table.column_names) for name, table in tables.items()}
+        columns = declared_columns(logs) | {name: tuple(table.schema.names) for name, table in tables.items()}
         self.statement = with_columns(declare(statement, columns), tables)
         self.stats = RunStats()
         self._logs = logs
         self._jobs, self._tables = jobs, tables
         self._left = sample
+        self._taken = 0
         self._stdin = stdin
         self._on_bytes = on_bytes
         self._follow, self._eager = follow, eager
@@ -121,12 +121,16 @@ class LogInput:
             self._range.check(list(dict.fromkeys(map(self._time, self.statement.streams))))
 
     def _parse_all(self, *, prepare: bool = False) -> Generator[ReadBlock]:
-        tables = (
-            (self._within(parsed, block.stream or ""), block)
-            for parsed, block in table_blocks(self.statement.streams, self._tables, self._columns)
-        )
-        for parsed, block in itertools.chain(self._jobs.blocks(self.statement), tables):
+        for parsed, block in self._jobs.blocks(self.statement):
             yield read_block(parsed, block)
+        for whole, block, nbytes in table_blocks(self.statement.streams, self._tables, self._columns):
+            self._taken += nbytes
+            stream = block.stream or ""
+            each = read_block(self._within(self._first_rows(whole), stream), block, self._taken)
+            self._inspect(each.records, block, stream)
+            yield each
+            if self._left == 0:
+                return
         evaluate = self._evaluated if prepare and self._range is None else None
         with (
             contextlib.closing(self._turns()) as turns,
@@ -136,7 +140,7 @@ class LogInput:
                 stream, parser = turn.source.stream, turn.source.parser
                 self._check(parser, stream)
                 parsed = self._within(whole, stream)
-                self._say_format(parser, turn.source.path, parsed)
+                self._say_format(parser, turn.source.path, parsed, turn.block.data)
                 each = read_block(parsed, turn.block, turn.bytes_read, turn.records)
                 self._inspect(each.records, turn.block, stream)
                 yield each
@@ -144,16 +148,13 @@ class LogInput:
                     return
 
     def _turns(self) -> Generator[Turn]:
-        taken = 0
-
         def add(more: int) -> None:
-            nonlocal taken
-            taken += more
+            self._taken += more
 
         with contextlib.closing(self._read(add)) as read:
             for source, block in read:
                 wanted = block if self._left is None else self._sampled(block, source.formats.framing)
-                yield Turn(source, replace(wanted, stream=source.stream), source.lines, taken)
+                yield Turn(source, replace(wanted, stream=source.stream), source.lines, self._taken)
                 source.lines += newlines(block.data) + block.overlong
 
     def _rows_of(
@@ -225,6 +226,15 @@ class LogInput:
         )
         return formats.parser(path), ahead(blocks) if self._threads > 1 and is_compressed(path) else blocks
 
+    def _first_rows(self, parsed: Parsed) -> Parsed:
+        """Return the rows of a table's block that the sample still wants."""
+        if self._left is None:
+            return parsed
+        wanted = min(self._left, parsed.rows)
+        self._left -= wanted
+        arrays = {name: array.slice(0, wanted) for name, array in parsed.arrays.items()}
+        return replace(parsed, arrays=arrays, rows=wanted, lines=wanted)
+
     def _sampled(self, block: Block, framing: Framing | None) -> Block:
         assert self._left is not None
         lines = Lines(block.data)
@@ -236,13 +246,12 @@ class LogInput:
             lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
         )
 
-    def _say_format(self, parser: Parser, path: str, parsed: Parsed) -> None:
+    def _say_format(self, parser: Parser, path: str, parsed: Parsed, text: bytes) -> None:
         if path in self.stats.formats:
             return
         name = parser.chosen if isinstance(parser, AutoParser) else parser.name
         if not name and parsed.lines:
             sample = parsed.samples[0] if parsed.samples else ""
-            text = self._first[1] if self._first is not None else b""
             foreign = unreadable(path, text)
             if foreign is not None:
                 raise foreign

@@ -18,6 +18,7 @@ from elfmesh.control.jobs.spark_types import type_name
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources.blocks import is_pipe
 from elfmesh.local.embedded import LogRun
+from elfmesh.local.parquet_input import PARQUET
 from elfmesh.ql import parse
 
 SNIFFED = 20
@@ -73,7 +74,8 @@ class LogProfile:
     Attributes:
         path: path of the log.
         format: name of the format.
-        fitting: how many of the first `SNIFFED` lines fit the format, and how many there are; None: a pipe.
+        fitting: how many of the first `SNIFFED` lines fit the format, and how many there are; None: a pipe,
+            or a Parquet file.
         records: number of lines that were read.
         bad: number of them that do not fit the format.
         bad_samples: the first of these lines, with the reason.
@@ -91,6 +93,11 @@ class LogProfile:
     columns: list[ColumnProfile]
     first: datetime.datetime | None
     last: datetime.datetime | None
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the log has columns and no lines."""
+        return self.format == PARQUET
 
     @property
     def lines_per_second(self) -> float | None:
@@ -112,11 +119,13 @@ def profile(
     for table in run.tables():
         for name in table.schema.names:
             columns.setdefault(name, ColumnProfile(name)).add(table.column(name))
-    first, last = _times(path, formats, columns, sample)
+    name = run.stats.formats.get(path, formats.spec)
+    is_read_once = is_pipe(path) or name == PARQUET
+    first, last = _times(path, formats, columns, sample, is_read_once=is_read_once)
     return LogProfile(
         path,
-        run.stats.formats.get(path, formats.spec),
-        None if is_pipe(path) else _fitting(path, formats),
+        name,
+        None if is_read_once else _fitting(path, formats),
         run.stats.records,
         run.stats.parse_errors,
         run.stats.samples,
@@ -134,13 +143,18 @@ def _fitting(path: str, formats: StreamFormat) -> tuple[int, int]:
 
 
 def _times(
-    path: str, formats: StreamFormat, columns: Mapping[str, ColumnProfile], sample: int | None
+    path: str,
+    formats: StreamFormat,
+    columns: Mapping[str, ColumnProfile],
+    sample: int | None,
+    *,
+    is_read_once: bool,
 ) -> tuple[datetime.datetime | None, datetime.datetime | None]:
     """Return the extremes of the event time, which `*` has as a column only if the log has it as one."""
     ts = columns.get("ts")
     if ts is not None and isinstance(ts.least, datetime.datetime):
         return ts.least, ts.largest
-    if is_pipe(path):
+    if is_read_once:
         return None, None
     query = parse("SELECT min(ts) AS first, max(ts) AS last FROM log")
     ((row,),) = (

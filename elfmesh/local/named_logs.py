@@ -13,6 +13,7 @@ from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.stream_formats import format_of
 from elfmesh.ingest.stream_settings import StreamConfig, parse_stream
+from elfmesh.local.parquet_input import parquet_tables
 from elfmesh.ql import Statement
 from elfmesh.text import suggest
 
@@ -42,8 +43,9 @@ def logs_of(
 
 
 def declared_columns(logs: Mapping[str, Logs]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of the streams whose formats declare them."""
+    """Return the columns of the streams whose formats declare them, or whose files are Parquet files."""
     schemas = {name: formats.static_schema for name, (_, formats) in logs.items()}
+    schemas |= {name: table.schema for name, table in parquet_tables(logs).items()}
     return {name: tuple(schema.names) for name, schema in schemas.items() if schema is not None}
 
 

@@ -81,13 +81,14 @@ def evaluate(variables: dict[str, Any], line: str, cell: str) -> Any:
 
 
 def _answer(variables: dict[str, Any], given: argparse.Namespace, cell: str) -> Any:
-    import elfmesh
+    from elfmesh.api.client.client import connect
+    from elfmesh.local.python_run import run
 
     if given.api:
         if given.logs or given.format != "auto":
             raise UsageError("--api excludes logs and --format", where="%%elf", hint=f"Write {USAGE}.")
-        return elfmesh.connect(given.api).query(cell)
+        return connect(given.api).query(cell)
     if not given.logs:
         raise UsageError("there is no log to read", where="%%elf", hint=f"Write {USAGE}.")
     inputs = [variables.get(word, word) for word in given.logs]
-    return elfmesh.run(cell, inputs[0] if len(inputs) == 1 else inputs, given.format)
+    return run(cell, inputs[0] if len(inputs) == 1 else inputs, given.format)

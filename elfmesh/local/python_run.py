@@ -99,7 +99,8 @@ def run(
 
     Args:
         text: ELF-QL; unless `streams` is given, any name after FROM refers to `paths`.
-        paths: one or several files, plain or compressed; a file object; a pyarrow table; or a data frame.
+        paths: one or several files of lines, plain or compressed; Parquet files; a file object of lines; a
+            pyarrow table; or a data frame.
         format: as in `elf run --format`, for files.
         streams: what each stream of the query reads: as `paths`, or a pair of files and their format.
         lookups: for each table that the query joins as lookup.NAME: a file, a table or a data frame.
@@ -134,7 +135,7 @@ def run(
     """
     lines: dict[str, Any] = {"multiline": multiline, "timezone": timezone, "year": year}
     lines |= {"ts": ts, "ts_format": ts_format, "patterns": dict(patterns or {})}
-    inputs, times = _Inputs(lines, sample), TimeRange(_time_us("start", start), _time_us("end", end))
+    inputs, times = _Inputs(lines), TimeRange(_time_us("start", start), _time_us("end", end))
     for name, value in (streams or {}).items():
         inputs.add(name, value, format)
     statement = parse(text, declared=inputs.declared)
@@ -194,8 +195,8 @@ def _given(statement: Statement, paths: Any, streams: Mapping[str, Any] | None) 
 class _Inputs:
     """Files, tables and the file object of a run, by stream."""
 
-    def __init__(self, lines: Mapping[str, Any], sample: int | None) -> None:
-        self._lines, self._sample = lines, sample
+    def __init__(self, lines: Mapping[str, Any]) -> None:
+        self._lines = lines
         self.logs: dict[str, Logs] = {}
         self.tables: dict[str, pa.Table] = {}
         self.file: BinaryIO | None = None
@@ -208,7 +209,7 @@ class _Inputs:
 
     def add(self, name: str, value: Any, format: str) -> None:
         if is_table(value):
-            self.tables[name] = table_of(value).slice(0, self._sample)
+            self.tables[name] = table_of(value)
             return
         if isinstance(value, tuple) and len(value) == 2 and not isinstance(value[1], Path):
             value, format = value

@@ -15,8 +15,8 @@ def main() -> int:
     """Run what is asked for; a line of JSON for each harness; 1 if anything was found."""
     arguments = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     arguments.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    arguments.add_argument("--inputs", type=int, help="per harness; by default what CI runs")
-    arguments.add_argument("--times", type=int, default=1, help="so many times what CI runs")
+    arguments.add_argument("--inputs", type=int, help="per harness; by default those that it states")
+    arguments.add_argument("--times", type=float, default=1, help="so many times the inputs it states")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--measure-all", action="store_true", help="the memory of every input")
     arguments.add_argument("--replay", type=Path, help="give one harness the bytes of a file")
@@ -30,7 +30,7 @@ def main() -> int:
                 harness.run(options.replay.read_bytes())
             continue
         campaign = Campaign(harness, options.seed, measure_all=options.measure_all)
-        outcome = campaign.run(options.inputs or harness.inputs * options.times)
+        outcome = campaign.run(options.inputs or int(harness.inputs * options.times))
         print(json.dumps(summary(harness, outcome)), flush=True)
         for number, (place, (text, data)) in enumerate(outcome.findings.items()):
             found += 1

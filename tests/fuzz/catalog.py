@@ -20,6 +20,7 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "frame-logs": ("disk_targets", "frame_logs", ()),
     "results-logs": ("disk_targets", "results_logs", ()),
     "identities": ("disk_targets", "identities", ()),
+    "time-indexes": ("index_targets", "time_indexes", ()),
     "elf-ql": ("text_targets", "queries", ()),
     "configurations": ("text_targets", "configurations", ()),
     "settings": ("text_targets", "settings", ()),

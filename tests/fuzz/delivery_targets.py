@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from elfmesh import ql
-from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.control.protocol.events import EarlyMerged, MemberStates, MergeEarly
 from elfmesh.control.protocol.messages_early import PAYLOAD_BYTES_MAX
 from elfmesh.control.protocol.messages_order import Post, decode_posts, encode_posts
 from elfmesh.errors import ProtocolError
@@ -77,8 +77,9 @@ def early_states() -> Harness:
         tables, (statement, signed) = EarlyTables(GROUPS_MAX), about[texts[which]]
         members = (bytes(20).hex(), (bytes([1]) * 20).hex())
         for member, boot, number, interval, states_ in script:
-            place = signed.job_id, 1, signed, interval, bytes([member]) * 20, boot, number
-            _check(tables.merged(MergeEarly(*place, states_[:PAYLOAD_BYTES_MAX], 0, b"", members)), statement)
+            sent = MemberStates(bytes([member]) * 20, boot, number, states_[:PAYLOAD_BYTES_MAX])
+            order = MergeEarly(signed.job_id, 1, signed, interval, (sent,), 0, b"", members)
+            _check(tables.merged(order), statement)
             assert all(job.groups <= 2 * GROUPS_MAX for job in tables._jobs.values())
 
     about_it = "scripts of early states for the master of a job"

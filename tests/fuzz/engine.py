@@ -71,7 +71,7 @@ class Harness:
         about: what the inputs are.
         generate: dice to an input.
         run: gives an input to the product and checks what comes back; raises a refusal, or a finding.
-        inputs: how many `make test-all` gives it.
+        inputs: how many one run of it takes; `make test-all` takes a part of them, `make test-nightly` more.
         refusals: exceptions by which the product declares an input as bad.
         count: how many inputs the bytes are, where one call brings many.
         calls_per_byte: functions of Python and C that the product may call for each byte of an input.

@@ -28,11 +28,11 @@ error, within 20,000 calls of functions and 20 for each of its bytes (1,000 for 
 MiB, and 5 s of processor time; anything else is a finding. Inputs are mutations of valid examples, sealed
 again where a checksum would stop them; `cores` are scripts of messages to a whole agent in the middle of a
 job, and `votes` to one acceptor; `http` is a real agent. `make test` runs 150 inputs of each, and `make
-test-all` runs 10^5 of each (tests/fuzz/test_fuzz.py) but of six: 20,000 `partials` and texts of `elf-ql`,
-which cost 1 to 1.5 ms each, since what is taken is merged and finished too, and since sqlglot reads each;
-20,000 `checkpoints`, `results-logs` and `votes`, which cost 0.6 to 1 ms; 10,000 requests of `http`, which
-cost two processes 1 ms and a wait.
-`make test-nightly` runs five times as many, `make fuzz-inputs` up to 10^8 inputs each, `make fuzz-guided`
+test-all` runs 30,000 of each (tests/fuzz/test_fuzz.py) but of those that cost more: 6,000 `partials` and
+texts of `elf-ql`, which cost 1 to 1.5 ms each, since what is taken is merged and finished too, and since
+sqlglot reads each; 6,000 `checkpoints`, `results-logs` and `votes`, which cost 0.6 to 1 ms; 3,000 requests of
+`http`, which cost two processes 1 ms and a wait.
+`make test-nightly` runs 5 * 10^5 of each, `make fuzz-inputs` up to 10^8, `make fuzz-guided`
 with coverage as guide, `make fuzz` the sanitized C modules. Inputs that found something
 are tests in tests/fuzz/test_findings.py.
 

@@ -28,7 +28,8 @@ SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 QUICK_INPUTS = 150
 QUICK_PROCESSES = 4
-NIGHTLY_TIMES = 5
+ALL_TIMES, NIGHTLY_TIMES = 0.15, 5
+"""How many times the inputs that a harness states `make test-all` and `make test-nightly` take."""
 BLOCK_BYTES = 8 << 10
 
 
@@ -47,7 +48,7 @@ def test_some_hostile_input_is_taken_or_refused_within_its_limits(names: list[st
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
-    fuzz(tmp_path, [name])
+    fuzz(tmp_path, [name], "--times", str(ALL_TIMES))
 
 
 @nightly

@@ -22,8 +22,7 @@ from elfmesh.control.register.votes import Records
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.ql.values.plain_ipc import table_to_ipc
-from tests.control.register.support import JOB, ME, A, B
-from tests.control.register.test_votes import GRANT, GRANTED, Voter
+from tests.control.register.support import GRANT, GRANTED, JOB, ME, A, B, Voter
 from tests.fuzz.engine import DEAR, Harness
 from tests.fuzz.mutate import mutated
 from tests.fuzz.wire_targets import packed, repacked

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from elfmesh import ql
-from elfmesh.control.protocol.events import EarlyMerged, Finalise, MergeEarly
+from elfmesh.control.protocol.events import EarlyMerged, Finalise, MemberStates, MergeEarly
 from elfmesh.ingest.early_rows import EarlyTables
 from elfmesh.ingest.worker.early_partitions import SealedWindows
 from elfmesh.ingest.worker.insertion import batches_of
@@ -58,9 +58,12 @@ class Master:
     def merge(
         self, member: Member, number: int, interval: int, payload: bytes, *, boot: int = 1
     ) -> EarlyMerged:
-        about = JOB, 1, manifest(self.text), interval, member.id, boot, number, payload, self.closed
+        states = (MemberStates(member.id, boot, number, payload),) if payload else ()
+        about = JOB, 1, manifest(self.text), interval, states, self.closed
         merged = self.tables.merged(MergeEarly(*about, self.open, tuple(self.members), self.is_settled))
-        for each in merged.others:
+        for each in (merged, *merged.others):
+            if not each.count:
+                continue
             rows = [tuple(row.values()) for row in ipc_to_table(each.rows).to_pylist()]
             assert len(rows) == each.count
             assert each.members

@@ -11,7 +11,7 @@ from elfmesh.cbt.laws.hll import COUPONS_MAX
 from elfmesh.cbt.partial import partial_wire
 from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job
-from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.control.protocol.events import EarlyMerged, MemberStates, MergeEarly
 from elfmesh.ingest import early_rows
 from elfmesh.ingest.early_rows import GROUPS_MAX, EarlyTables
 from elfmesh.ingest.worker.early import EarlyWindows
@@ -49,7 +49,14 @@ class Master:
         self, member: int, number: int, payload: bytes, *, boot: int = 1, interval: int = 0, epoch: int = 1
     ) -> EarlyMerged:
         about = manifest(self.text).job_id, epoch, manifest(self.text), interval
-        return self.tables.merged(MergeEarly(*about, bytes([member]) * 20, boot, number, payload, 0))
+        states = (MemberStates(bytes([member]) * 20, boot, number, payload),)
+        return self.tables.merged(MergeEarly(*about, states, 0))
+
+    def together(self, *sent: tuple[int, int, bytes]) -> EarlyMerged:
+        """Messages of members, with numbers, that have arrived while a thread merged."""
+        about = manifest(self.text).job_id, 1, manifest(self.text), 0
+        states = tuple(MemberStates(bytes([member]) * 20, 1, number, data) for member, number, data in sent)
+        return self.tables.merged(MergeEarly(*about, states, 0))
 
 
 def rows(merged: EarlyMerged) -> list[dict[str, object]]:
@@ -63,6 +70,25 @@ def test_a_row_is_emitted_when_the_members_states_together_reach_the_threshold()
     merged = master.take(2, 1, states(["a", "a", "b"]))
     assert rows(merged) == [{"k": "a", "n": 4}]
     assert merged.members == (bytes([1]) * 20, bytes([2]) * 20)
+
+
+def test_messages_that_are_merged_together_give_the_rows_that_they_complete_once() -> None:
+    master = Master()
+    sent = [(1, 1, ["a", "a", "b"]), (2, 1, ["a"]), (1, 2, ["a", "a", "a", "b"]), (3, 1, ["b", "b", "b"])]
+    merged = master.together(*((member, number, states([*keys])) for member, number, keys in sent))
+    assert [rows(each) for each in (merged, *merged.others)] == [[{"k": "a", "n": 4}, {"k": "b", "n": 4}]]
+    assert merged.members == tuple(bytes([number]) * 20 for number in (1, 2, 3))
+    assert master.take(2, 2, states(["a"] * 9)).count == 0
+
+
+def test_states_that_do_not_fit_cost_no_other_member_its_rows() -> None:
+    master = Master()
+    others = states(["a"], JOB.format("k, max(u) AS m", ""))
+    sent = [(1, 1, states(["a"] * 4)), (2, 1, b"garbage"), (3, 1, others), (4, 1, states(["b"] * 4))]
+    merged = master.together(*sent)
+    found = [merged, *merged.others]
+    assert [row["k"] for each in found if each.count for row in rows(each)] == ["a", "b"]
+    assert sum(bool(each.error) for each in found) == 2
 
 
 def test_a_group_makes_one_row_in_an_epoch() -> None:
@@ -112,7 +138,7 @@ def test_nan_and_null_are_keys_like_others() -> None:
 def test_closed_windows_are_dropped() -> None:
     master = Master()
     master.take(1, 1, states(["a", "a"]))
-    about = manifest().job_id, 1, manifest(), 5, b"x" * 20, 1, 1, states(["a"]), 5
+    about = manifest().job_id, 1, manifest(), 5, (MemberStates(b"x" * 20, 1, 1, states(["a"])),), 5
     master.tables.merged(MergeEarly(*about))
     assert master.take(2, 1, states(["a", "a"])).count == 0
 
@@ -134,7 +160,8 @@ def test_a_million_groups_of_a_peer_are_skipped_and_none_is_kept() -> None:
     tables, spec = EarlyTables(), ql.parse(COUNTED).tables[0]
     tree = CompressedBufferTree([*spec.keys], dict(spec.aggregates))
     tree.insert(pa.record_batch({spec.keys[0]: np.arange(GROUPS_MAX + 1)}))
-    about = manifest().job_id, 1, manifest(), 0, b"x" * 20, 1, 1, encode_partial({MAIN: tree.partial()}), 0
+    sent = MemberStates(b"x" * 20, 1, 1, encode_partial({MAIN: tree.partial()}))
+    about = manifest().job_id, 1, manifest(), 0, (sent,), 0
     found = tables.merged(MergeEarly(*about))
     assert (found.skipped, found.count, found.error) == (GROUPS_MAX + 1, 0, "")
     assert [job.groups for job in tables._jobs.values()] == [0]

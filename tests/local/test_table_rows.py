@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from elfmesh import run
 from elfmesh.errors import QueryError, UsageError
 from elfmesh.local import table_rows
 from elfmesh.local.table_rows import is_table, table_blocks, table_of, with_columns
@@ -36,9 +37,9 @@ def test_blocks_have_the_columns_that_are_read(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(table_rows, "BLOCK_ROWS", 2)
     statement = parse("SELECT v, w, w.x, w.y, _source, _raw FROM t")
     blocks = list(table_blocks(["t"], {"t": TABLE, "other": TABLE}, statement.fields_of))
-    assert [parsed.rows for parsed, _ in blocks] == [2, 1]
-    assert {block.stream for _, block in blocks} == {"t"}
-    rows = [row for parsed, _ in blocks for row in parsed.batch.to_pylist()]
+    assert [parsed.rows for parsed, _, _ in blocks] == [2, 1]
+    assert {block.stream for _, block, _ in blocks} == {"t"}
+    rows = [row for parsed, _, _ in blocks for row in parsed.batch.to_pylist()]
     assert rows[0] == {"v": 1, "w": '{"x":"a"}', "w.x": "a", "w.y": None, "_source": "t", "_raw": None}
     assert (rows[1]["w"], rows[1]["w.x"]) == (None, None)
     assert blocks[0][0].batch.schema.field("v").type == pa.int64()
@@ -48,3 +49,34 @@ def test_star_and_unknown_columns() -> None:
     assert with_columns(parse("SELECT * FROM t"), {"t": TABLE}).columns == ("v", "w")
     with pytest.raises(QueryError, match="t has no column vv"):
         with_columns(parse("SELECT vv FROM t"), {"t": TABLE})
+
+
+NESTED = pa.table(
+    {
+        "n": [1, 2, 3],
+        "xs": pa.array([[1, 2], None, []], pa.list_(pa.int64())),
+        "m": pa.array([[("a", 1), ("b", None)], [], None], pa.map_(pa.string(), pa.int64())),
+        "s": [{"y": ["q"], "m": 1}, None, {"y": [], "m": 2}],
+        "o": pa.array([[{"a": 1}], [], None], pa.list_(pa.struct([("a", pa.int64())]))),
+    }
+)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_lists_and_maps_are_columns_of_rows_that_are_not_grouped(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_rows, "BLOCK_ROWS", rows)
+    (found,) = run("SELECT n, xs, m, o, s.y FROM t WHERE n < 3", streams={"t": NESTED})
+    assert found.drop_columns("y").equals(NESTED.slice(0, 2).drop_columns("s"))
+    assert found["y"].to_pylist() == [["q"], None]
+    (found,) = run("SELECT transform(xs, x -> x + n) AS x, m['a'] AS a FROM t", streams={"t": NESTED})
+    assert found.to_pylist() == [{"x": [2, 3], "a": 1}, {"x": None, "a": None}, {"x": [], "a": None}]
+    (found,) = run("SELECT * EXCEPT (s) FROM t LIMIT 2", streams={"t": NESTED})
+    assert found.equals(NESTED.slice(0, 2).drop_columns("s"))
+
+
+def test_a_list_is_no_key_and_no_value_of_an_aggregate() -> None:
+    for text in ("SELECT xs, count(*) AS n FROM t GROUP BY xs", "SELECT DISTINCT m FROM t"):
+        with pytest.raises(QueryError, match="cannot be grouped"):
+            run(text, streams={"t": NESTED})

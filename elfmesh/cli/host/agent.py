@@ -6,9 +6,11 @@ configuration before it imports anything large.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from elfmesh.agent.settings import config as configuration
 from elfmesh.agent.settings.security import check_join
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.ingest.stream_settings import parse_stream
+from elfmesh.lazy import loading
 
 
 @click.command("agent")
@@ -147,8 +150,11 @@ def agent_command(
             _enrol(token, config.tls.dir)
         notifier = notifier_of(os.environ)
         _log_to_stderr(log_format)
-        from elfmesh.agent.runtime import host_agent
-        from elfmesh.storage import failpoints
+        with loading():
+            # aiohttp reads the certificates of the host without the interpreter lock
+            threading.Thread(target=importlib.import_module, args=("aiohttp",)).start()
+            from elfmesh.agent.runtime import host_agent
+            from elfmesh.storage import failpoints
 
         failpoints.arm_from(os.environ)
         return host_agent.run(config, ready=_say_ready, notifier=notifier, read=read)

@@ -48,7 +48,7 @@ from elfmesh.cli.jobs.verify import verify_command
 from elfmesh.cli.jobs.wait import wait_command
 from elfmesh.cli.jobs.what_if import what_if_command
 from elfmesh.cli.jobs.why import why_command
-from elfmesh.cli.local.job_layout import note_standbys
+from elfmesh.cli.local.job_layout import note_sites, note_standbys
 from elfmesh.control.jobs.policy import LABEL_NAMES
 from elfmesh.control.jobs.signing import text_digest
 from elfmesh.control.member.required_label import label_refusal
@@ -63,7 +63,11 @@ from elfmesh.text import printable
 @file_option
 @signature_option
 @click.option("--dry-run", is_flag=True, help="Print what the command would do, and do nothing.")
-@click.option("--strict", is_flag=True, help="Refuse a job if no agent has its stream.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse a job if no agent has its stream, or if PATHS has too few sites or two in one place.",
+)
 @click.option(
     "--require",
     type=click.Choice(LABEL_NAMES),
@@ -91,8 +95,9 @@ def apply_command(
     for job_text, name, *_ in jobs:
         if problem := label_refusal(rule, name, job_text, "--require"):
             raise RuntimeFailure(f"{name}: {problem}", where=source)
-    for _, _, streams, _ in jobs:
+    for job_text, _, streams, _ in jobs:
         note_unknown_streams(client, streams, strict=strict)
+        note_sites(client, job_text, source, strict=strict)
     for job in jobs:
         old = _text_of_job(client, job[1]) if output == "table" else None
         try:

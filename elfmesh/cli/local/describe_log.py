@@ -55,7 +55,10 @@ def _print_head(found: LogProfile, *, given: bool) -> None:
     for line in found.bad_samples:
         click.echo(text_of(f"  {line}"))
     if found.first is None or found.last is None:
-        click.echo("time: none; a window needs an event time: --ts names its field, --ts-format its pattern")
+        way = "--ts names its field, --ts-format its pattern"
+        if found.is_parquet:
+            way = "name its column, as in TUMBLE(x, INTERVAL '1' HOUR)"
+        click.echo(f"time: none; a window needs an event time: {way}")
     else:
         rate = found.lines_per_second
         rated = "" if rate is None else f", {rate:.3g} lines per second"

@@ -11,7 +11,7 @@ from elfmesh.api.client.client import Client
 from elfmesh.cli.common import print_json, say
 from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedStandbys
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import DataError, ElfError, QueryError, RuntimeFailure
 from elfmesh.text import printable
 from elfmesh.units import format_rate
 
@@ -38,6 +38,30 @@ def note_standbys(client: Client, job: str) -> None:
         return
     for note in () if isinstance(plan.standbys, UnsetType) else plan.standbys.notes:
         say(note)
+
+
+def note_sites(client: Client, text: str, source: str, *, strict: bool) -> None:
+    """Say where a job has fewer sites than its text names, or two in one failure domain.
+
+    Raises:
+        DataError: there is such a place, and `strict` is set.
+    """
+    from elfmesh.api.expected_layout import expected_layout
+    from elfmesh.control.jobs.plan import read_job
+
+    try:
+        names, plan = read_job(text, source=source)
+        found = expected_layout(client.get("agents"), names, plan).warnings if plan.paths else []
+    except QueryError:  # the agent refuses the text, and shows where
+        return
+    except ElfError:  # a principal that may submit jobs may lack the permission to list agents
+        if strict:
+            raise
+        return
+    if strict and found:
+        raise DataError("; ".join(found), where=source)
+    for each in found:
+        say(each)
 
 
 def show_expected(path: str, output: str, api: str | None) -> None:

@@ -10,7 +10,7 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.cli.local.report import head_of, tables_of
+from elfmesh.cli.local.report_tables import head_of, tables_of
 from elfmesh.local.row_formats import value_text
 from elfmesh.text import printable
 from elfmesh.version import VERSION

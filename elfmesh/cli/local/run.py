@@ -69,8 +69,9 @@ def run_command(
 ) -> None:
     """Run QUERY over LOG files and print the rows of every interval.
 
-    LOG files can be plain, gzip or zstd; - reads standard input. Every name after FROM refers to these files
-    unless --stream assigns files to names. The last interval ends with the input. No record is late.
+    LOG files have lines, plain or compressed with gzip or zstd, or are Parquet files; - reads standard input.
+    Every name after FROM refers to these files unless --stream assigns files to names. The last interval ends
+    with the input. No record is late.
 
     With --from and --to, the rows are those of the records of this time alone.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from elfmesh.errors import RuntimeFailure, UsageError
+from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ingest.host import Executor
 from elfmesh.ingest.inputs.address import Address, parse_listen
 from elfmesh.ingest.inputs.inserts import Inserts
@@ -30,6 +30,7 @@ from elfmesh.storage.framelog import FrameLog
 if TYPE_CHECKING:
     from elfmesh.ingest.parsers import StreamFormat
     from elfmesh.ingest.sources import StreamReader
+    from elfmesh.ingest.sources.stream_times import StreamTimes
 
 LOOK_S = 1.0
 """Interval at which the kernel's counters of dropped input are read."""
@@ -124,7 +125,13 @@ class Inputs:
             await writer.close()
 
     def reader(
-        self, name: str, config: StreamConfig, formats: StreamFormat, *, for_jobs: bool = False
+        self,
+        name: str,
+        config: StreamConfig,
+        formats: StreamFormat,
+        *,
+        for_jobs: bool = False,
+        times: StreamTimes | None = None,
     ) -> StreamReader:
         """Return the reader of a stream, of files or of a spool.
 
@@ -134,7 +141,7 @@ class Inputs:
         from elfmesh.ingest.sources import StreamReader
 
         if name not in self._writers:
-            return StreamReader(config.path, formats)
+            return StreamReader(config.path, formats, times=times)
         from elfmesh.ingest.inputs.spool_reader import SpoolReader
 
         counters = self._writers[name].counters
@@ -147,7 +154,7 @@ class Inputs:
             receiver = self._receivers.get(name)
             return isinstance(receiver, Inserts) and receiver.times.waiting > 0
 
-        return SpoolReader(config.path, formats, lambda: counters.lost, notified, path, awaited)
+        return SpoolReader(config.path, formats, lambda: counters.lost, notified, path, awaited, times=times)
 
     def describe(self) -> dict[str, Any]:
         """Return, for display, the address of each input, what it received, and why it waits."""
@@ -159,7 +166,10 @@ class Inputs:
         return found
 
     def inserts(self, program: str, stream: str | None) -> Inserts:
-        """Return where a program may insert: the stream of this name, or the only one."""
+        """Return where a program may insert: the stream of this name, or the only one.
+
+        Raises UsageError if there is none, and Unreachable before `start`.
+        """
         found = {
             name: receiver
             for name, receiver in self._receivers.items()
@@ -170,6 +180,8 @@ class Inputs:
         if found:
             names = ", ".join(sorted(found))
             raise UsageError(f"{program} may insert into several streams", hint=f"Name one of {names}.")
+        if self._lookup_task is None:
+            raise Unreachable("the agent starts, and receives no inserts yet")
         what = "no stream" if stream is None else f"no stream {stream!r}"
         hint = f"Give the agent one: --stream NAME=program://{program},format=json."
         raise UsageError(f"this agent has {what} that {program} may insert into", hint=hint)

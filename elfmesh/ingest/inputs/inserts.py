@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from elfmesh.errors import RuntimeFailure, Unreachable, UsageError
 from elfmesh.ingest.inputs.positions import TooManyProducers
-from elfmesh.ingest.inputs.posts import PostTimes, newest_us, now_us, post_line, read_post
+from elfmesh.ingest.inputs.posts import (
+    STAMP_BYTES_MAX,
+    PostTimes,
+    newest_us,
+    now_us,
+    post_line,
+    read_post,
+    stamped,
+)
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.limits import LINE_BYTES_MAX
 from elfmesh.safeguards import safeguard
@@ -49,17 +57,22 @@ class Inserts:
         assert self._writer.spool.positions is not None
         return self._writer.spool.positions.last(producer)
 
-    async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
+    async def insert(self, producer: str, position: int, lines: list[bytes], stamp: str = "") -> int:
         """Store records; returns the producer's newest position when they are durable.
+
+        Lines that begin with the time `stamp` get the time at which they are queued.
 
         Raises:
             UsageError: A line is too long, or there are too many producers.
             RuntimeFailure: The spool has no room.
             Unreachable: Too many inserts are in progress; no record was stored.
         """
-        if any(len(line) > LINE_BYTES_MAX for line in lines):
+        if any(len(line) > LINE_BYTES_MAX - STAMP_BYTES_MAX * bool(stamp) for line in lines):
             raise UsageError(f"a record is longer than {LINE_BYTES_MAX} bytes; no record was stored")
-        return await self._once(producer, position, lambda: lines)
+        times = self.times
+        return await self._once(
+            producer, position, lambda: stamped(lines, stamp, times.next_us()) if stamp else lines
+        )
 
     async def post(self, producer: str, position: int, message: bytes) -> int:
         """Store a message of a topic, as `insert` stores records. Raises as `insert`."""

@@ -78,7 +78,10 @@ class PostReader:
         self._wanted.set()
 
     async def run(self) -> None:
-        await self._executor.run(self._lane, self._begin)
+        begun = await self._executor.run(self._lane, self._begin)
+        if begun is not None:
+            self._wanted.clear()
+            self._emit(begun)
         while not self._stopped:
             await self._wanted.wait()
             try:
@@ -94,13 +97,16 @@ class PostReader:
             self._emit(found)
         await self._executor.run(self._lane, self._reader.close)
 
-    def _begin(self) -> None:
+    def _begin(self) -> PostsRead | None:
+        """Open the stream; returns where a topic begins that has no position yet."""
         begun, read_from = bool(self.ordered), self._config.read_from
         self._reader.add(
             self._name, COLUMNS, positions=self.ordered, read_from="resume" if begun else read_from
         )
-        if not begun:
-            self.ordered = self._reader.positions(self._name)
+        if begun:
+            return None
+        self.ordered = self._reader.positions(self._name)
+        return PostsRead(self.job, self.incarnation, (), msgspec.msgpack.encode(self.ordered))
 
     def _poll(self) -> PostsRead | None:
         posts: list[Post] = []

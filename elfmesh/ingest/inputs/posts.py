@@ -1,10 +1,10 @@
-"""Posts of programs: the record of a message, and its time.
+"""Posts of programs: the record of a message, and its time, also of inserted records that have none.
 
 A post is a record with the message as JSON text, its producer and its position; top-level fields of a mapping
-are columns too, so that jobs can read them. The agent gives a post its time when it queues it, not the
-program, because a program may wait before an insert arrives. Times of a stream do not decrease in the spool,
-also if the clock steps back while the agent is restarted: posts then have the time of the newest one, and the
-interval of that time stays open until the clock has passed it.
+are columns too, so that jobs can read them. The agent gives a post its time when it queues it. The time of
+the program could be late by then, because a program may wait before an insert arrives. Times of a stream do
+not decrease in the spool, also if the clock steps back while the agent is restarted: posts then have the time
+of the newest one, and the interval of that time stays open until the clock has passed it.
 
 Invariant: while a post waits to be written, `waiting` is true. The reader then keeps the watermark at the
 posts that it has read, so that no post is late, however slow the disk is.
@@ -24,6 +24,9 @@ from elfmesh.limits import POST_BYTES_MAX
 from elfmesh.ql.plan.delivery import BODY, POSITION, PRODUCER
 from elfmesh.safeguards import safeguard
 from elfmesh.wire import UNREADABLE
+
+STAMP_BYTES_MAX = 32
+"""Size of a time in the spool."""
 
 _OWN = (PRODUCER, POSITION, BODY, "ts")
 
@@ -86,5 +89,14 @@ def newest_us(lines: Iterable[bytes]) -> int:
 
 def post_line(fields: dict[str, Any], at_us: int, producer: str, position: int) -> bytes:
     """Return the line of a post in the spool."""
-    at = datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
-    return msgspec.json.encode({**fields, "ts": at, PRODUCER: producer, POSITION: position})
+    return msgspec.json.encode({**fields, "ts": _text(at_us), PRODUCER: producer, POSITION: position})
+
+
+def stamped(lines: list[bytes], stamp: str, at_us: int) -> list[bytes]:
+    """Return inserted lines; those that begin with the time `stamp` of their program get `at_us` instead."""
+    old, new = (b'{"ts":' + msgspec.json.encode(each) for each in (stamp, _text(at_us)))
+    return [new + line.removeprefix(old) if line.startswith(old) else line for line in lines]
+
+
+def _text(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")

@@ -15,6 +15,7 @@ from elfmesh.ingest.sources import StreamReader
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.sources.position import Gap, SourceState
 from elfmesh.ingest.sources.reader import BlockDelivery
+from elfmesh.ingest.sources.stream_times import StreamTimes
 
 
 class SpoolReader(StreamReader):
@@ -33,8 +34,10 @@ class SpoolReader(StreamReader):
         notified: int = 0,
         path: Path | None = None,
         awaited: Callable[[], bool] = lambda: False,
+        *,
+        times: StreamTimes | None = None,
     ) -> None:
-        super().__init__(pattern, formats)
+        super().__init__(pattern, formats, times=times)
         self._lost = lost
         self._notified = notified
         self._path, self._awaited = path, awaited

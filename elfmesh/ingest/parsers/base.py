@@ -115,6 +115,8 @@ class Parser(ABC):
     """Rule for records of several lines; None: each line is a record."""
     stateless = False
     """Whether a block changes no state of the parser that the following blocks depend on."""
+    directed = False
+    """Whether lines can change how later lines are read. Such lines must not be passed over."""
     reads_patterns = False
     """Whether a pattern of the stream (`ts_format`) can define how `ts` is read."""
     hide: Callable[[Parser, Parsed], Parsed] | None = None

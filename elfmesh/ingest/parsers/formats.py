@@ -66,6 +66,8 @@ class StreamFormat:
         if clock is not None and clock.pattern:
             self._check_pattern()
         self._framing = framing
+        self.reads_lines = timestamp is not None or framing is not None
+        """Whether a setting states how lines are read, which files of columns do not have."""
         self.hide: Callable[[Parser, Parsed], Parsed] | None = None
         """Redacts hidden fields in the results of its parsers; see `Parser`."""
         _check_argument(spec, self.name, bool(argument), bool(colon))
@@ -133,9 +135,10 @@ class StreamFormat:
 def _check_argument(spec: str, name: str, given: bool, colon: bool) -> None:
     kind: Kind | None = KINDS.get(name)
     if name != AUTO and kind is None:
-        raise ConfigError(
-            f"unknown format {spec!r}", hint=suggest(name, NAMES) or f"One of {', '.join(NAMES)}."
-        )
+        hint = suggest(name, NAMES) or f"One of {', '.join(NAMES)}."
+        if name == "parquet":
+            hint = "`elf run` recognises Parquet files, so leave the format out; agents read lines."
+        raise ConfigError(f"unknown format {spec!r}", hint=hint)
     wants = kind.argument if kind is not None else ""
     if colon and not wants:
         raise ConfigError(
@@ -184,6 +187,10 @@ class AutoParser(Parser):
     @property
     def side_by_side(self) -> bool:
         return self._inner is not None and self._inner.side_by_side
+
+    @property
+    def directed(self) -> bool:  # type: ignore[override]  # of the chosen format
+        return self._inner is None or self._inner.directed
 
     def branch(self) -> AutoParser:
         other = copy(self)

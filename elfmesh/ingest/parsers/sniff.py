@@ -26,6 +26,7 @@ _ACCESS_LINE = r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")
 _VHOST = re.compile(r"[^ ]+:\d+ ")
 _NAME = re.compile(r"\s*[A-Za-z_@][\w .@-]*")
 BARE_NAMES = "abcdefghij"
+PARQUET_MAGIC = b"PAR1"
 _FOREIGN = (
     (b"BZh", "compressed with bzip2", "bunzip2 -c"),
     (b"\xfd7zXZ\0", "compressed with xz", "xz -dc"),
@@ -148,7 +149,7 @@ _TESTS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 def sniff(block: bytes) -> str:
     """Return the format of the first lines of a block; "" if it is not certain."""
     texts = _first_lines(block)
-    if not texts or _foreign(block) is not None:
+    if not texts or block.startswith(PARQUET_MAGIC) or _foreign(block) is not None:
         return ""
     if texts[0].startswith("#") and any(text.startswith("#Fields:") for text in texts):
         return "w3c"
@@ -201,6 +202,9 @@ def bare_csv_names(block: bytes) -> str:
 
 def unreadable(path: str, block: bytes) -> DataError | None:
     """Return the error for a file that must be converted before it can be read; None for others."""
+    if block.startswith(PARQUET_MAGIC):
+        hint = "Give Parquet files alone, and not compressed: elf run '...' FILE."
+        return DataError("is a Parquet file, in a pipe or behind lines", where=path, hint=hint)
     foreign = _foreign(block)
     if foreign is None:
         return None

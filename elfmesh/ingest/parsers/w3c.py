@@ -32,6 +32,7 @@ class W3cParser(TextParser):
     """Parser of W3C extended logs; `head` is the part of the file before the first block."""
 
     name = "w3c"
+    directed = True
 
     def __init__(self, source: str, host: str, options: TextOptions, *, head: bytes | None = None) -> None:
         super().__init__(source, host, options)

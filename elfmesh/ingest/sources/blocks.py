@@ -41,6 +41,7 @@ class Block(Struct, frozen=True):
         head: the first bytes of the file if the block is not its beginning, else None.
         mark: mark of `end`.
         stream: stream of the block, if a job reads several; else None.
+        cut: whether the last record ends because nothing followed it; it may go on.
     """
 
     data: bytes
@@ -52,6 +53,7 @@ class Block(Struct, frozen=True):
     head: bytes | None = None
     mark: bytes = b""
     stream: str | None = None
+    cut: bool = False
 
     @property
     def origin(self) -> SourceId | str:

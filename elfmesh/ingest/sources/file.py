@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from elfmesh.ingest.sources.blocks import Block, LineCutter, read_whole_lines
 from elfmesh.ingest.sources.contents import READ_ONLY, Inflated, head_of, is_compressed
@@ -78,6 +78,18 @@ class OpenFile:
         else:
             self._before = self._bytes_before(offset)
 
+    def pass_over(self, offset: int) -> None:
+        """Continue at an offset, which is the beginning of a line; of a compressed file, its end."""
+        if self.inflated is None:
+            self.start_at(offset)
+        else:
+            self._base, self.cutter, self._before = offset, self._new_cutter(), b""
+            self.inflated.finished = True
+
+    def has(self, marks: Iterable[tuple[int, bytes]]) -> bool:
+        """Return whether a plain file has the bytes before some offsets that their marks state."""
+        return all(mark_of(self._bytes_before(offset)) == mark for offset, mark in marks)
+
     def learn_head(self, length: int = HEAD_BYTES) -> None:
         self.head = os.pread(self.fd, length, 0) if self.inflated is None else head_of(self.path, length)
         self.generation = digest(self.head)
@@ -127,9 +139,9 @@ class OpenFile:
     def close_record(self) -> Block | None:
         """Return the record that was kept back because it could continue; None if there is none."""
         before = self.position
-        return self._block(before, self.cutter.flush(), b"")
+        return self._block(before, self.cutter.flush(), b"", cut=True)
 
-    def _block(self, before: FilePosition, data: bytes, chunk: bytes) -> Block | None:
+    def _block(self, before: FilePosition, data: bytes, chunk: bytes, *, cut: bool = False) -> Block | None:
         if self.offset > before.offset:
             end = len(chunk) - self.pending
             if end >= MARK_BYTES:
@@ -141,7 +153,7 @@ class OpenFile:
             return None
         head = self.head if before.offset else None
         mark = mark_of(self._before)
-        return Block(data, self.path, before, self.offset, overlong, beginning, head, mark)
+        return Block(data, self.path, before, self.offset, overlong, beginning, head, mark, cut=cut)
 
     def _bytes_before(self, offset: int) -> bytes:
         start = max(0, offset - MARK_BYTES)

@@ -21,9 +21,13 @@ from elfmesh.ingest.parsers.base import sample
 from elfmesh.ingest.parsers.lines import Lines
 from elfmesh.ingest.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.ingest.sources.directives import head_before
+from elfmesh.ingest.sources.file import OpenFile
 from elfmesh.ingest.sources.parsing import parse_block
 from elfmesh.ingest.sources.position import FileKey, FilePosition, Gap, SourceState
-from elfmesh.ingest.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
+from elfmesh.ingest.sources.stream_times import StreamTimes
+from elfmesh.ingest.sources.tail import FILES_MAX, GRACE_S, Passed, ReadFrom, Tail
+from elfmesh.ingest.sources.time_index import WantedTimes
+from elfmesh.ql.engine.block import Times
 from elfmesh.storage.starving import files_max as allowed_files
 from elfmesh.storage.starving import retried
 
@@ -55,7 +59,10 @@ class _Group:
     places: tuple[FilePosition, ...] | None = None
 
     def moved(self) -> None:
-        self.states = self.places = None
+        """Take what the tail answers now; an equal answer stays the same object, for who compares."""
+        states, places = self.tail.sources(), (*self.tail.known(), *self.tail.positions())
+        self.states = states if states != self.states else self.states
+        self.places = places if places != self.places else self.places
 
     def columns(self) -> tuple[str, ...]:
         return tuple(sorted({name for wanted in self.jobs.values() for name in wanted}))
@@ -69,6 +76,7 @@ class StreamReader:
         formats: the stream's format; its parsers share one schema.
         grace_s: time for which a rotated file stays open after its last growth.
         files_max: most descriptors of one cursor group; at most a quarter of the process's.
+        times: time indexes of the files; None: there are none, and every job reads everything.
     """
 
     def __init__(
@@ -80,6 +88,7 @@ class StreamReader:
         grace_s: float = GRACE_S,
         clock: Callable[[], float] = time.monotonic,
         files_max: int = FILES_MAX,
+        times: StreamTimes | None = None,
     ) -> None:
         self.pattern = pattern
         self.formats = formats
@@ -90,6 +99,7 @@ class StreamReader:
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
         self._gaps: dict[str, list[Gap]] = {}
+        self._times, self._wanted = times, dict[str, WantedTimes]()
 
     @property
     def groups(self) -> int:
@@ -108,13 +118,17 @@ class StreamReader:
         positions: Iterable[FilePosition] = (),
         read_from: ReadFrom = "beginning",
         boundaries: Iterable[FilePosition] = (),
+        wanted: WantedTimes | None = None,
     ) -> None:
         """Start to read for a job; replaces it if it already exists.
 
         Reading resumes at `positions` (`JobWorker.positions`); `read_from` selects the start in other files
-        (see `Tail`). No block crosses `boundaries` (`JobWorker`'s replay_until).
+        (see `Tail`). No block crosses `boundaries` (`JobWorker`'s replay_until). Records that are certainly
+        outside `wanted` need not be read (None: all are).
         """
         self.remove(job)
+        if wanted is not None:
+            self._wanted[job] = wanted
         heads = {p.id: p.head for group in self._groups for p in group.tail.positions()}
         tail = Tail(
             self.pattern,
@@ -136,14 +150,25 @@ class StreamReader:
 
     def remove(self, job: str) -> None:
         self._gaps.pop(job, None)
+        self._wanted.pop(job, None)
         group = self._group_of.pop(job, None)
         if group is not None:
             del group.jobs[job]
             if not group.jobs:
                 group.tail.close()
                 self._groups.remove(group)
+        if group is not None and self._times is not None:
+            self._times.flush()
+
+    def note(self, delivery: BlockDelivery, dated: Mapping[str, Times]) -> None:
+        """Note the event times of a block by column, for readers of a range of times. Thread-safe."""
+        if self._times is not None:
+            for column, times in dated.items():
+                self._times.note(delivery.block, column, times, delivery.parsed.unfit)
 
     def close(self) -> None:
+        if self._times is not None:
+            self._times.flush()
         for group in self._groups:
             group.tail.close()
         self._groups.clear()
@@ -168,8 +193,8 @@ class StreamReader:
 
     def look(self) -> None:
         for group in self._groups:
-            group.moved()
             group.tail.look()
+            group.moved()
             self._take_gaps(group)
 
     def _take_gaps(self, group: _Group) -> None:
@@ -186,14 +211,26 @@ class StreamReader:
             ahead = leader.tail.positions()
             limits = {p.key: p.offset for p in ahead}
             group.tail.use_heads({p.id: p.head for p in ahead})
-        columns = group.columns()
+        blocks = group.tail.poll(bytes_max, limits, self._passed(group))
         group.moved()
-        blocks = group.tail.poll(bytes_max, limits)
         self._take_gaps(group)
+        columns = group.columns() if blocks else ()
         for block in blocks:
             parser = retried(partial(self._parser, group, block), f"reading {block.source}")
             parsed = _parse_any(parser, block, columns)
             yield BlockDelivery(tuple(group.jobs), parsed, block)
+
+    def _passed(self, group: _Group) -> Passed | None:
+        wanted = [self._wanted[job] for job in group.jobs if job in self._wanted]
+        times = self._times
+        if times is None or len(wanted) < len(group.jobs):
+            return None
+
+        def passed(file: OpenFile) -> int:
+            parser = group.parsers.get(file.position.key)
+            return file.offset if parser is None or parser.directed else times.passed(file, wanted)
+
+        return passed
 
     def sources(self, job: str) -> list[SourceState]:
         """Return the files of a job and whether each is read to its end, as the last poll found them."""
@@ -240,8 +277,10 @@ class StreamReader:
 
         At the end of its files it does not wait, because new lines must be read immediately.
         """
-        leader = self._groups[0] if self._groups else None
-        if leader not in reading or leader is None or leader.tail.at_end:
+        if len(self._groups) < 2:  # the usual case, several times a second
+            return []
+        leader = self._groups[0]
+        if leader not in reading or leader.tail.at_end:
             return []
         ahead = {p.key: p.offset for p in leader.tail.positions()}
         others = [group for group in reading if group is not leader]
@@ -252,6 +291,8 @@ class StreamReader:
         key = block.position.key
         parser = group.parsers.get(key)
         if parser is None:
+            if self._times is not None:  # the file before it may have ended
+                self._times.flush()
             open_files = {p.key for p in group.tail.positions()}
             group.parsers = {k: p for k, p in group.parsers.items() if k in open_files}
             head = head_before(block, self.formats.directive)
@@ -260,6 +301,8 @@ class StreamReader:
         return parser
 
     def _unite(self) -> None:
+        if len(self._groups) < 2:
+            return
         united: list[_Group] = []
         for group in self._groups:
             twin = next((other for other in united if _same_place(other.tail, group.tail)), None)

@@ -41,7 +41,7 @@ class NeighbourFiles:
         """Return the regular files that match the pattern now, each once, by name."""
         self.problems = {}
         found: dict[SourceId, RotatedFile] = {}
-        wait_for_descriptor(f"listing {self.pattern}")  # without one, glob silently returns nothing
+        wait_for_descriptor(f"listing {self.pattern}")  # without one, glob returns nothing and jobs fail
         paths = sorted(glob.glob(self.pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute one
         for path in paths or [self.pattern]:
             try:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Literal, TypeAlias
 
 from elfmesh.errors import DataError
@@ -49,6 +50,8 @@ READ_MIN = 4 << 10
 """Minimum size of a block at the end of a poll."""
 
 ReadFrom: TypeAlias = Literal["beginning", "end", "resume"]
+Passed: TypeAlias = Callable[[OpenFile], int]
+"""Returns the offset up to which a file need not be read, from its present offset on."""
 
 
 class Tail:
@@ -162,27 +165,35 @@ class Tail:
                 self.problems[file.path] = error.strerror or str(error)
                 file.at_end = False
 
-    def poll(self, bytes_max: int = POLL_BYTES, limits: Mapping[FileKey, int] | None = None) -> list[Block]:
+    def poll(
+        self,
+        bytes_max: int = POLL_BYTES,
+        limits: Mapping[FileKey, int] | None = None,
+        passed: Passed | None = None,
+    ) -> list[Block]:
         """Read new lines, until `bytes_max` or the end of all files.
 
         Rotated files are read first, one after the other; then the others in turn, one block each. `limits`
-        are offsets per file that must not be passed.
+        are offsets per file that must not be passed. `passed`: see `Passed`.
         """
         self.discover()
+        if passed is not None:  # it may pass over the next block, once the reader has seen this one
+            bytes_max = min(bytes_max, self._block_bytes)
         blocks: list[Block] = []
+        take = partial(self._read, blocks, limits or {}, passed)
         attached: list[OpenFile] = []
         for file in self._followed.files:
             if file.attached:
                 attached.append(file)
             while not file.attached and bytes_max > 0:
-                taken = self._read(file, blocks, limits or {}, bytes_max)
+                taken = take(file, bytes_max)
                 bytes_max -= taken
                 if not taken:
                     break
         while attached and bytes_max > 0:
             still: list[OpenFile] = []
             for file in attached:
-                taken = self._read(file, blocks, limits or {}, bytes_max)
+                taken = take(file, bytes_max)
                 bytes_max -= taken
                 if taken:
                     still.append(file)
@@ -191,7 +202,12 @@ class Tail:
         return blocks
 
     def _read(
-        self, file: OpenFile, blocks: list[Block], limits: Mapping[FileKey, int], bytes_max: int
+        self,
+        blocks: list[Block],
+        limits: Mapping[FileKey, int],
+        passed: Passed | None,
+        file: OpenFile,
+        bytes_max: int,
     ) -> int:
         """Read one block of one file; returns the bytes read, 0 if there is nothing (more) to read.
 
@@ -199,7 +215,7 @@ class Tail:
         A damaged compressed file ends there.
         """
         try:
-            block, taken = self._read_block(file, limits, bytes_max)
+            block, taken = self._read_block(file, limits, passed, bytes_max)
         except DataError as error:
             self._followed.give_up(file, str(error))
             return 0
@@ -214,7 +230,7 @@ class Tail:
         return taken
 
     def _read_block(
-        self, file: OpenFile, limits: Mapping[FileKey, int], bytes_max: int
+        self, file: OpenFile, limits: Mapping[FileKey, int], passed: Passed | None, bytes_max: int
     ) -> tuple[Block | None, int]:
         if file.replaced(self._clock()):
             self._followed.cut(file, self._clock())
@@ -226,9 +242,11 @@ class Tail:
             return (file.close_record() if file.cutter.held and silent else None), 0
         if not file.head:
             file.learn_head(self._followed.heads.get(file.id, HEAD_BYTES))
-        key = file.position.key
-        stops = [stop for stop in self._boundaries.get(key, ()) if at < stop]
-        stop = min((*stops, limits[key])) if key in limits else min(stops, default=size + 1)
+        if passed is not None:
+            self._pass_over(file, passed(file), limits)
+            size, at = file.size(), file.offset + file.pending
+            file.at_end = size <= at
+        stop = min(self._stops(file, limits), default=size + 1)
         room = min(self._block_bytes, max(bytes_max, READ_MIN), size - at, stop - at)
         if room <= 0:
             return None, 0
@@ -236,6 +254,18 @@ class Tail:
         file.grown_at = self._clock()
         file.at_end = file.offset + file.pending >= file.size()
         return block, taken
+
+    def _pass_over(self, file: OpenFile, to: int, limits: Mapping[FileKey, int]) -> None:
+        stop = min(self._stops(file, limits), default=to)
+        if file.inflated is None:
+            to = min(to, stop)
+        if file.offset + file.pending < to <= stop:
+            file.pass_over(to)
+
+    def _stops(self, file: OpenFile, limits: Mapping[FileKey, int]) -> list[int]:
+        at, key = file.offset + file.pending, file.position.key
+        stops = [stop for stop in self._boundaries.get(key, ()) if at < stop]
+        return [*stops, limits[key]] if key in limits else stops
 
     def _cut_here(self, file: OpenFile, limits: Mapping[FileKey, int]) -> bool:
         at, key = file.offset + file.pending, file.position.key

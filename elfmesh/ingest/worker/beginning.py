@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from elfmesh import ql
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import Budget
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources import FilePosition
+from elfmesh.ingest.sources.time_index import WantedTimes
 from elfmesh.ingest.worker.offsets import ReadUpTo, Stretch
 from elfmesh.ingest.worker.tally import Carried
 from elfmesh.ingest.worker.watermark import IDLE_US
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.safeguards import safeguard
+
+if TYPE_CHECKING:
+    from elfmesh.control.jobs.terms import Stage
 
 
 class SharedWorkerState(Struct, frozen=True):
@@ -71,3 +77,22 @@ FRESH = Resumed()
 
 ALONE = SharedWorkerState()
 """Shared objects of a worker that shares nothing."""
+
+
+def wanted_times(stages: Sequence[Stage], stream: str) -> WantedTimes | None:
+    """Return the event times that a job takes of a stream, in any of its versions; None: all."""
+    statements = [ql.parse(stage.manifest.text) for stage in stages]
+    if any(statement.window is None for statement in statements):
+        return None
+    columns = {statement.time_of(stream) for statement in statements}
+    since_us = _limit(min, [stage.manifest.since_us for stage in stages])
+    until_us = _limit(max, [stage.manifest.until_us for stage in stages])
+    if len(columns) > 1 or since_us is until_us is None:
+        return None
+    return WantedTimes(columns.pop(), since_us, until_us)
+
+
+def _limit(of: Callable[[list[int]], int], limits: Sequence[int | None]) -> int | None:
+    """Return the limit of all versions together; None if one of them has none."""
+    known = [limit for limit in limits if limit is not None]
+    return of(known) if len(known) == len(limits) else None

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.cbt import Panes, encode_parts
-from elfmesh.control.protocol.events_standby import CutPane
+from elfmesh.control.protocol.events_standby import CutPane, CutPanes
 from elfmesh.errors import DataError
 from elfmesh.ingest.worker.insertion import Ints, batches_of
 from elfmesh.ingest.worker.tally import Tally
@@ -25,6 +26,57 @@ PENDING_ROWS_MAX = 1 << 14
 """Number of rows from which a table's rows are inserted before a report is due; this bounds their memory."""
 
 _Pending = list[tuple[Ints, pa.RecordBatch]]
+
+
+class CutPace:
+    """When a worker carries out the orders to report, by the wall clock.
+
+    Attributes:
+        order: the newest order; None: there was none.
+        age_us: time since the oldest record was read that only the newest report has.
+    """
+
+    def __init__(self) -> None:
+        self.order: CutPanes | None = None
+        self.age_us = 0
+        self._number = self._reported_us = 0
+        self._since_us: int | None = None  # when the oldest record was read that is in no report
+
+    def take(self, now_us: int, *, has_read: bool) -> CutPanes | None:
+        """Return the order if it is to be carried out now, the first one as a whole report.
+
+        `has_read` states whether records were read that are in no report.
+        """
+        order = self.order
+        if has_read and self._since_us is None:
+            self._since_us = now_us
+        if order is None or self.due_us(now_us) != now_us:
+            return None
+        if not self._number:
+            order = replace(order, whole=order.whole or order.number > 0)
+        if not has_read and not order.whole and order.number:
+            return None
+        self.age_us = 0 if self._since_us is None else max(0, now_us - self._since_us)
+        self._number, self._reported_us, self._since_us = order.number, now_us, None
+        return order
+
+    def due_us(self, now_us: int) -> int | None:
+        """Return when the order is due, `now_us` if it is; None: it is carried out."""
+        if self.order is None or self.order.number == self._number:
+            return None
+        return now_us if not self.order.number else self._paced_us(now_us)
+
+    def within_us(self, now_us: int) -> int | None:
+        """Return the time within which the log must be read again for the standby; None: it has none."""
+        if self.order is None or not self.order.after_us:
+            return None
+        return self._paced_us(now_us) - now_us or self.order.after_us
+
+    def _paced_us(self, now_us: int) -> int:
+        """Return the end of the time after the newest report; `now_us` behind it or if the clock was set."""
+        assert self.order is not None
+        end_us = self._reported_us + (self.order.after_us if self._number else 0)
+        return end_us if self._reported_us <= now_us < end_us else now_us
 
 
 class PaneTail:
@@ -44,6 +96,10 @@ class PaneTail:
         self._counts: dict[int, list[int]] = {}
         self._pending: dict[str, _Pending] = {table.name: [] for table in statement.tables}
         self._broken = False
+
+    @property
+    def has_records(self) -> bool:
+        return bool(self._counts)
 
     @property
     def nbytes(self) -> int:
@@ -96,10 +152,17 @@ class PaneTail:
         found = [
             cut_pane(self._evaluated, pane, self._counts[pane], self._rows) for pane in sorted(self._counts)
         ]
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        """Drop all records; keeps the memory of the rows."""
+        for pending in self._pending.values():
+            pending.clear()
         if panes := self._rows.panes():
             self._rows.drop_below(panes[-1] + 1)
         self._counts.clear()
-        return found
+        self._broken = False
 
 
 def whole_panes(evaluated: int, tally: Tally, panes: Panes) -> list[CutPane]:

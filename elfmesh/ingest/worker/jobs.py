@@ -25,9 +25,10 @@ from elfmesh.ingest.functions.of_job import JobFunctions
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.sources import FilePosition, Gap
 from elfmesh.ingest.stream_settings import StreamConfig
-from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState
+from elfmesh.ingest.worker.beginning import Resumed, SharedWorkerState, wanted_times
+from elfmesh.ingest.worker.cutting import CutPace
 from elfmesh.ingest.worker.outcome import WorkerOutcome
-from elfmesh.ingest.worker.reader import Reader
+from elfmesh.ingest.worker.reader import Reader, ReadFrom
 from elfmesh.ingest.worker.recovered import GAPS_REPORTED, positions_of, read_up_to_by, recover
 from elfmesh.ingest.worker.saying import Saying
 from elfmesh.ingest.worker.sealing import Sealing, Unreleased, as_closed
@@ -103,11 +104,10 @@ class LocalJob:
         self._doubted: tuple[str, ...] = ()
         self.early_members = 1  # agents that share the thresholds of early rows
         self._early_at_us: int | None = None
-        self.cut_order: ctl.CutPanes | None = None
+        self.cut_pace = CutPace()
         self.end_order: ctl.EndLog | None = None
         self._ended_by: ctl.EndLog | None = None
         self._to_end_since_us: int | None = None
-        self._cut_number = 0
 
     @property
     def held_bytes(self) -> int:
@@ -168,13 +168,8 @@ class LocalJob:
             ),
         )
         self._remember(last)
-        stream.reader.add(
-            self.key,
-            self.fields_of(self.stream),
-            positions=restart,
-            read_from="resume" if last or self.manifest.resumed else stream.config.read_from,
-            boundaries=self.worker.edges if last else (),
-        )
+        read_from = "resume" if last or self.manifest.resumed else stream.config.read_from
+        self._read(stream, restart, read_from, self.worker.edges if last else ())
         stream.jobs[self.key] = self
         self.sheds = stream.config.on_overload == "shed"
         begin = None
@@ -189,6 +184,22 @@ class LocalJob:
             lookups=self._lookups if self.statement.tables_read else None,
         )
         return begin
+
+    def _read(
+        self,
+        stream: ReadingStream,
+        positions: Sequence[FilePosition],
+        read_from: ReadFrom,
+        boundaries: Sequence[FilePosition],
+    ) -> None:
+        stream.reader.add(
+            self.key,
+            self.fields_of(self.stream),
+            positions=positions,
+            read_from=read_from,
+            boundaries=boundaries,
+            wanted=wanted_times(self.stages, self.stream),
+        )
 
     def _first_frame(self, stream: ReadingStream) -> Sealed:
         version, at = self.worker.head.evaluated, stream.reader.positions(self.key)
@@ -225,11 +236,7 @@ class LocalJob:
             stream.reader.remove(self.key)
             self.worker.pause(now_us)
         else:
-            boundaries = self.worker.edges
-            columns = self.fields_of(self.stream)
-            stream.reader.add(
-                self.key, columns, positions=self._position, read_from="resume", boundaries=boundaries
-            )
+            self._read(stream, self._position, "resume", self.worker.edges)
             self.worker.resume(now_us)
 
     def move(self, old: ReadingStream, new: ReadingStream, now_us: int) -> None:
@@ -269,21 +276,19 @@ class LocalJob:
             for evaluated, states in self.worker.take_early(self.early_members):
                 outcome.events.append(self._saying.early(states, evaluated))
 
-    def cut(self, outcome: WorkerOutcome) -> None:
+    def cut(self, now_us: int, outcome: WorkerOutcome) -> None:
         """Report open panes for the standby, once for each order."""
-        order = self.cut_order
-        if order is None or order.number == self._cut_number:
+        if (order := self.cut_pace.take(now_us, has_read=self.worker.has_uncut)) is None:
             return
-        first, self._cut_number = not self._cut_number, order.number
         if not order.number:
             self.worker.cut_no_more()
             return
         try:
-            whole, panes = self.worker.cut(whole=order.whole or first)
+            whole, panes = self.worker.cut(whole=order.whole)
         except PartialTooLarge as error:
             outcome.events.append(self._saying.not_cut(order.number, str(error)))
             return
-        read = (self.worker.next_index, self.worker.newest_us)
+        read = (self.worker.next_index, self.worker.newest_us, self.cut_pace.age_us)
         outcome.events.append(self._saying.cut(order.number, whole, panes, *read))
 
     @property
@@ -363,6 +368,24 @@ class LocalJob:
             lateness = clock_lag_us(job.lateness_us if job else 0)
             dues.append(self.worker.next_index * window.slide_us + window.size_us + lateness)
         return min(dues, default=None)
+
+    def rests_until_us(self, now_us: int, agreed_us: int) -> int | None:
+        """Return until when the job has nothing to do without input; None: for ever.
+
+        The clocks are those of its last evaluation: what was due then and was not done waits for input. The
+        watermark follows `agreed_us`.
+        """
+        worker = self.worker
+        cut_us = self.cut_pace.due_us(now_us) if worker.has_uncut else None
+        if (
+            self.end_order
+            or self.functions.admissions
+            or (worker.late is not None and worker.late.is_pending)
+            or cut_us == now_us
+        ):
+            return now_us
+        times = (self.due_us(), cut_us, *(each.clock_counts_us(now_us) for each in worker.watermarks))
+        return min((each for each in times if each is not None and each > agreed_us), default=None)
 
 
 def _resumed(last: Sealed) -> Resumed:

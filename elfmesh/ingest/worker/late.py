@@ -303,9 +303,14 @@ class LateRecords:
         late.counts[FUNCTION_ERROR] += prepared.failed if whole else 0
         return dict(prepared.kept)
 
+    @property
+    def is_pending(self) -> bool:
+        """Return whether there is something to revise."""
+        return bool(self._late)
+
     def is_due(self, now_us: int) -> bool:
         """Return whether there is something to revise and the last revision is old enough."""
-        return bool(self._late) and abs(now_us - self._revised_us) >= PACE_US
+        return self.is_pending and abs(now_us - self._revised_us) >= PACE_US
 
     def take(self, now_us: int, room: int, note: Callable[[str], None]) -> tuple[list[Revision], list[Lost]]:
         """Revise all intervals with late records, oldest first, within `room` bytes.

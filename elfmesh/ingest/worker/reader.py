@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
+from elfmesh.ingest.sources.time_index import WantedTimes
+from elfmesh.ql.engine.block import Times
+
+ReadFrom: TypeAlias = Literal["beginning", "end", "resume"]
 
 
 class Reader(Protocol):
@@ -18,13 +22,18 @@ class Reader(Protocol):
         columns: Iterable[str],
         *,
         positions: Iterable[FilePosition] = (),
-        read_from: Literal["beginning", "end", "resume"] = "beginning",
+        read_from: ReadFrom = "beginning",
         boundaries: Iterable[FilePosition] = (),
+        wanted: WantedTimes | None = None,
     ) -> None: ...
 
     def remove(self, job: str) -> None: ...
 
     def poll(self, bytes_max: int = POLL_BYTES) -> list[BlockDelivery]: ...
+
+    def note(self, delivery: BlockDelivery, dated: Mapping[str, Times]) -> None:
+        """Note the event times of a block by column, for readers of a range of times."""
+        ...
 
     def look(self) -> None: ...
 

@@ -84,10 +84,10 @@ class Saying:
         return ctl.EarlyReported(*about, states.skipped, evaluated, self._begun)
 
     def cut(
-        self, number: int, whole: bool, panes: Sequence[CutPane], first: int, until_us: int
+        self, number: int, whole: bool, panes: Sequence[CutPane], first: int, until_us: int, age_us: int
     ) -> ctl.PanesCut:
         about = (self._manifest.job_id, self._manifest.incarnation, number, whole)
-        return ctl.PanesCut(*about, tuple(panes), first, until_us, begun=self._begun)
+        return ctl.PanesCut(*about, tuple(panes), first, until_us, begun=self._begun, age_us=age_us)
 
     def not_cut(self, number: int, error: str) -> ctl.PanesCut:
         about = (self._manifest.job_id, self._manifest.incarnation, number, True)

@@ -83,7 +83,9 @@ class StageWorker(JobWorker):
 
     def cut_whole(self) -> list[CutPane]:
         """Return all open panes; from now on `cut` returns what is read."""
-        self.tail = PaneTail(self.statement, self.evaluated, self._seed)
+        if self.tail is None:
+            self.tail = PaneTail(self.statement, self.evaluated, self._seed)
+        self.tail.clear()
         return whole_panes(self.evaluated, self.tally, self._panes)
 
     def _inserted(self, prepared: Prepared) -> None:

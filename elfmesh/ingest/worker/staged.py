@@ -27,6 +27,7 @@ from elfmesh.ingest.worker.late import Evaluation, LateRecords, Revision
 from elfmesh.ingest.worker.offsets import JobOffsets, ReadUpTo, Stretch
 from elfmesh.ingest.worker.stage_worker import StageWorker
 from elfmesh.ingest.worker.tally import Carried
+from elfmesh.ingest.worker.watermark import Watermark
 from elfmesh.ingest.worker.worker import MAX_FUTURE_US
 from elfmesh.ql.engine.block import INT64_MIN, BlockRows
 
@@ -161,6 +162,10 @@ class StagedWorker:
         return self.head.watermark_us
 
     @property
+    def watermarks(self) -> tuple[Watermark, ...]:
+        return tuple(part.times.watermark for part in self._parts)
+
+    @property
     def samples(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(chain.from_iterable(part.problems.samples for part in self._parts)))
 
@@ -221,8 +226,8 @@ class StagedWorker:
 
         Raises PartialTooLarge; then the next call returns all.
         """
-        tails = [part.tail for part in self._parts if part.tail is not None and part.tail.settle()]
-        whole |= len(tails) < len(self._parts)
+        tails = [part.tail for part in self._parts if part.tail is not None]
+        whole = whole or len(tails) < len(self._parts) or not all(tail.settle() for tail in tails)
         try:
             if whole:
                 return True, [each for part in self._parts for each in part.cut_whole()]
@@ -230,6 +235,11 @@ class StagedWorker:
         except PartialTooLarge:
             self.cut_no_more()
             raise
+
+    @property
+    def has_uncut(self) -> bool:
+        """Return whether records were read that no call of `cut` has returned."""
+        return any(part.tail is not None and part.tail.has_records for part in self._parts)
 
     def cut_no_more(self) -> None:
         """Keep no tails, because nothing is shipped."""

@@ -138,12 +138,28 @@ class Watermark:
         if self._empty_since_us is not None:
             self._empty_since_us += away_us
 
+    def clock_counts_us(self, now_us: int) -> int | None:
+        """Return the next time after `now_us` at which the clock may begin to count; None: never."""
+        silent = (state for state in self._sources.values() if state.at_end)
+        times = [state.fed_us + self._patience_us(state) for state in silent]
+        if self._empty_since_us is not None:
+            times.append(self._empty_since_us + self._empty_us)
+        if self.until_us is not None:
+            times.append(self.until_us + clock_lag_us(self._lateness_us))
+        return min((each for each in times if each > now_us), default=None)
+
+    @property
+    def _empty_us(self) -> int:
+        return self._idle_us * (UNFED_FACTOR if self.until_us is None else 1)
+
+    def _patience_us(self, state: _Source) -> int:
+        return self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
+
     def _reached(self, now_us: int, by_clock_us: int) -> int:
         if not self._sources:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
-            factor = UNFED_FACTOR if self.until_us is None else 1
-            idle = now_us - self._empty_since_us >= factor * self._idle_us
+            idle = now_us - self._empty_since_us >= self._empty_us
             return by_clock_us if idle else SINCE_EVER
         self._empty_since_us = None
         return min(self._reached_by(state, now_us, by_clock_us) for state in self._sources.values())
@@ -155,9 +171,8 @@ class Watermark:
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
-        patience_us = self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
         over = self.until_us is not None and by_clock_us >= self.until_us
-        if live or over or now_us - state.fed_us >= patience_us:
+        if live or over or now_us - state.fed_us >= self._patience_us(state):
             return max(behind_us, by_clock_us)
         return behind_us
 

@@ -132,6 +132,26 @@ def test_tentative_rows_do_not_count_for_the_required_label(tmp_path: Path) -> N
     assert run(["blazes", str(file), "--require", "Async"]) == 1, "the second case counts"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SELECT n FROM a.b", "  query 1 newest   Inst   without `--at TIME`, "),
+        (
+            "CREATE JOB a.b PATHS 2 ACROSS rack AS SELECT count(*) AS n FROM log "
+            "GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)",
+            "  a.b tentative   Inst   until the final record replaces it",
+        ),
+    ],
+)
+def test_outputs_that_differ_between_readers_for_a_while_are_shown_with_their_end(
+    text: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "q.elfql"
+    file.write_text(text)
+    assert run(["blazes", str(file), "--require", "Async"]) == 0
+    assert any(each.startswith(line) for each in capsys.readouterr().out.splitlines())
+
+
 def test_what_is_no_dataflow(tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "b.elfql"
     file.write_text("SELECT FROM")

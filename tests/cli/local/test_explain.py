@@ -52,6 +52,15 @@ def test_an_update_is_compared_with_what_runs(tmp_path: Path) -> None:
     )
 
 
+def test_rows_that_differ_between_readers_for_a_while_are_shown_with_their_end() -> None:
+    newest = invoke("SELECT n FROM a.b").stdout
+    assert "determinism of newest rows: Inst, without `--at TIME`, because" in newest
+    window = "SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)"
+    of_sites = invoke(f"CREATE JOB a.b PATHS 2 ACROSS rack AS {window}").stdout
+    assert "determinism of tentative rows: Inst, until the final record replaces it" in of_sites
+    assert ": OR (interval): \n" not in newest, "each path has its reason"
+
+
 def test_the_examples_and_a_file_of_several_jobs_can_be_explained(tmp_path: Path) -> None:
     root = Path(__file__).parents[3] / "examples"
     for path in sorted(root.rglob("*.elfql")):

@@ -15,6 +15,7 @@ from elfmesh.control.protocol.replies import read_reply
 from elfmesh.control.protocol.replies_plan import JobLayout
 from tests.api.test_expected_layout import AGENTS
 from tests.api.test_expected_layout import TEXT as NEW
+from tests.cli.remote import APPLIED, elf
 from tests.control.fakes import FakeBackend, served
 
 
@@ -128,3 +129,34 @@ def test_the_layout_of_new_jobs_follows_from_a_file_and_the_agents_that_answer(
     else:
         assert "shop/top  PATHS 1 ACROSS region  9 agents: ap 3, eu 3, us 3" in shown
         assert "(PATHS 1: 2)" in shown
+
+
+@pytest.mark.parametrize(
+    ("agents", "problem"),
+    [
+        (AGENTS, ""),
+        ([each for each in AGENTS if each["labels"]["region"] != "ap"], "shares region"),
+        (AGENTS[:2], "2 of 3 sites, because no other agent is present"),
+    ],
+)
+def test_apply_warns_about_sites_in_one_place_and_refuses_them_if_it_is_strict(
+    agents: list[dict[str, Any]], problem: str, tmp_path: Path
+) -> None:
+    """PATHS 3 over three regions, two regions, and two agents."""
+    file = tmp_path / "job.elfql"
+    backend = FakeBackend()
+    backend.replies["apply"] = Reply(0, 200, APPLIED)
+    backend.lists("streams", [{"stream": "clicks"}])
+    backend.lists("agents", agents)
+    with served(backend) as api:
+        file.write_text(NEW.format(paths=" PATHS 3 ACROSS region"))
+        ran = elf("apply", "-f", str(file), "--api", api)
+        assert ran.exit_code == 0
+        assert (problem in ran.stderr) if problem else ran.stderr == ""
+        backend.asked.clear()
+        strict = elf("apply", "-f", str(file), "--api", api, "--strict")
+        assert strict.exit_code == (65 if problem else 0)
+        assert problem in strict.stderr
+        assert ("apply" in [verb for verb, _ in backend.asked]) == (not problem)
+        file.write_text(NEW.format(paths=""))
+        assert elf("apply", "-f", str(file), "--api", api, "--strict").exit_code == 0

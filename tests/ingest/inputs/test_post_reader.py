@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 from elfmesh.control.protocol.events import PostsRead, ReadPosts
 from elfmesh.ingest.host import ThreadExecutor
@@ -68,9 +69,10 @@ async def until(what: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def host(directory: Path) -> AsyncIterator[Host]:
+async def host(directory: Path, read_from: Literal["beginning", "end"] = "beginning") -> AsyncIterator[Host]:
     executor = ThreadExecutor(2)
-    inputs = Inputs({"words": StreamConfig(listen="program://shop/words")}, directory, executor)
+    config = StreamConfig(listen="program://shop/words", read_from=read_from)
+    inputs = Inputs({"words": config}, directory, executor)
     try:
         await inputs.start(None)  # type: ignore[arg-type]  # no job reads here
         made = Host(inputs, executor)
@@ -108,6 +110,20 @@ async def test_a_restarted_agent_reads_on_where_all_posts_were_ordered(tmp_path:
         assert agent.readers.positions()[0][0].offset > 0
     async with host(tmp_path) as agent:
         agent.ask(restart)
+        assert [post.position for post in (await agent.next()).posts] == [1]
+
+
+async def test_a_topic_that_begins_at_the_end_of_a_spool_states_where_that_is(tmp_path: Path) -> None:
+    """Otherwise an agent that is killed before the first post is ordered begins behind it."""
+    async with host(tmp_path, "end") as agent:
+        await agent.target.post("p", 0, b"1")
+        agent.ask()
+        begun = await agent.next()
+        assert begun.posts == ()
+        await agent.target.post("p", 1, b"1")
+        assert await agent.some(1) == [("p", 1)]
+    async with host(tmp_path, "end") as agent:
+        agent.ask(begun.restart)
         assert [post.position for post in (await agent.next()).posts] == [1]
 
 

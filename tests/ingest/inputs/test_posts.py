@@ -19,7 +19,7 @@ from elfmesh.ingest.inputs.spool import Spool
 from elfmesh.ingest.inputs.writer import SpoolWriter
 from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.stream_settings import StreamConfig
-from elfmesh.limits import POST_BYTES_MAX
+from elfmesh.limits import LINE_BYTES_MAX, POST_BYTES_MAX
 
 
 def test_plain_fields_are_columns_and_cannot_replace_those_of_the_agent() -> None:
@@ -55,6 +55,26 @@ def test_times_do_not_decrease_when_the_clock_does() -> None:
     clock = iter([5, 9, 7, 10])
     times = PostTimes(lambda: next(clock))
     assert [times.next_us() for _ in range(4)] == [5, 9, 9, 10]
+
+
+async def test_a_record_without_a_time_gets_that_of_its_insert_at_the_agent(tmp_path: Path) -> None:
+    """The program's own time would be late if the insert had waited for an agent that was away."""
+    executor, clock = ThreadExecutor(1), iter([3_000_000, 2_000_000])
+    writer = SpoolWriter("words", Spool(tmp_path, 1 << 20, positioned=True), executor, _no_restarts)
+    target = Inserts("a/b", writer, lambda: next(clock))
+    stamp = "2026-01-01T00:00:00.000000Z"
+    lines = [b'{"ts":"%s","k":1}' % stamp.encode(), b'{"ts":"2026-01-01","k":2}', b"no json"]
+    try:
+        await target.insert("p", 1, lines, stamp)
+        await target.insert("p", 2, lines[:1], stamp)
+        await target.insert("p", 3, lines[:1])
+        with pytest.raises(UsageError, match="longer than"):
+            await target.insert("p", 4, [b"x" * LINE_BYTES_MAX], stamp)
+    finally:
+        await writer.close()
+        executor.close()
+    at = b'{"ts":"1970-01-01T00:00:03.000000+00:00","k":1}'
+    assert (tmp_path / "spool.log").read_bytes().split(b"\n") == [at, *lines[1:], at, lines[0], b""]
 
 
 def test_no_post_is_late_because_the_clock_steps_back_over_a_restart() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.cbt import Panes, decode_partial, merge_partials
-from elfmesh.control.protocol.events_standby import CutPane
-from elfmesh.ingest.worker.cutting import PENDING_ROWS_MAX, PaneTail, whole_panes
+from elfmesh.control.protocol.events_standby import CutPane, CutPanes
+from elfmesh.ingest.worker.cutting import PENDING_ROWS_MAX, CutPace, PaneTail, whole_panes
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ingest.worker.tally import Tally
 from elfmesh.ql.engine.block import BlockRows
@@ -112,6 +112,8 @@ def test_a_row_that_does_not_fit_is_noticed_before_the_report() -> None:
         batch = pa.record_batch({"k": keys, "u": pa.array([1]), "ts": at})
         side.tail.insert(other.prepare(BlockRows.of(batch)))
     assert not side.tail.settle()
+    side.tail.clear()
+    assert (side.tail.settle(), side.tail.has_records, side.tail.take()) == (True, False, [])
 
 
 def test_closed_panes_are_in_no_report() -> None:
@@ -125,3 +127,37 @@ def test_filtered_records_are_counted_without_rows() -> None:
     side = Side(TUMBLE)
     side.read(("a", 3, 1))
     assert [(each.contributed, each.filtered, each.payload) for each in side.tail.take()] == [(0, 1, b"")]
+
+
+def test_an_order_waits_for_its_time_and_for_records_and_the_first_one_for_neither() -> None:
+    pace = CutPace()
+    assert pace.take(5, has_read=True) is None, "there is no order"
+    assert (pace.due_us(5), pace.within_us(5)) == (None, None)
+    pace.order = CutPanes(b"job", 1, whole=False, after_us=100)
+    assert pace.take(20, has_read=True) == CutPanes(b"job", 1, whole=True, after_us=100)
+    assert (pace.age_us, pace.due_us(20), pace.within_us(20)) == (15, None, 100)
+    pace.order = CutPanes(b"job", 2, whole=False, after_us=100)
+    assert pace.take(70, has_read=True) is None
+    assert (pace.due_us(70), pace.within_us(70)) == (120, 50)
+    assert pace.take(121, has_read=True) == pace.order
+    assert pace.age_us == 51
+    pace.order = CutPanes(b"job", 3, whole=False, after_us=100)
+    assert pace.take(400, has_read=False) is None, "nothing was read"
+    assert (pace.due_us(400), pace.within_us(400)) == (400, 100)
+
+
+def test_an_order_without_a_time_or_behind_a_clock_that_was_set_back_is_carried_out_now() -> None:
+    pace = CutPace()
+    for number, order in enumerate((CutPanes(b"job", 1, whole=True), CutPanes(b"job", 2, whole=True))):
+        pace.order = order
+        assert pace.take(1_000 + number, has_read=False) == order
+    pace.order = CutPanes(b"job", 3, whole=False, after_us=100)
+    assert pace.take(1_050, has_read=True) is None
+    assert pace.take(900, has_read=True) == pace.order
+    assert pace.age_us == 0
+    pace.order = CutPanes(b"job", 0, whole=False)
+    assert pace.take(901, has_read=False) == pace.order, "nothing is shipped from now on"
+    pace.order = CutPanes(b"job", 4, whole=False, after_us=100)
+    taken = pace.take(902, has_read=False)
+    assert taken is not None
+    assert taken.whole

@@ -127,3 +127,85 @@ async def test_a_job_that_reads_nothing_ends_at_once_where_it_stands(path: Path)
         host.host.end_log(ctl.EndLog(job.job_id, FIRST))
         await until(lambda: ends(host))
         assert (ends(host), host.sealed(job)) == ([FIRST_INDEX], [])
+
+
+def cuts(host: Host) -> list[ctl.PanesCut]:
+    return [event for event in host.events if isinstance(event, ctl.PanesCut)]
+
+
+async def evaluated(host: Host) -> None:
+    """Wait until the stream was polled and evaluated twice, so that everything due is done."""
+    stream = host.host.ingests["log"].stream
+    polls = stream.polls
+    host.host.ingests["log"].wake()
+    await until(lambda: stream.polls > polls)
+    host.host.ingests["log"].wake()
+    await until(lambda: stream.polls > polls + 2)
+
+
+LAG_US = 500_000
+
+
+async def test_a_report_for_the_standby_waits_for_its_time_and_for_something_that_was_read(
+    path: Path,
+) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (2, "b"))
+        await until(lambda: host.host._jobs.get(job.job_id) and host.host.ingests["log"].stream.lines_read)
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 1, whole=True))
+        await until(lambda: cuts(host))
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 2, whole=False, after_us=LAG_US))
+        host.now_us += LAG_US
+        await evaluated(host)
+        assert [each.number for each in cuts(host)] == [1], "nothing was read since"
+        host.now_us += LAG_US
+        host.write((3, "a"))
+        await until(lambda: len(cuts(host)) == 2)
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 3, whole=False, after_us=LAG_US))
+        host.write((4, "a"))
+        await evaluated(host)
+        host.now_us += LAG_US - 1
+        await evaluated(host)
+        assert len(cuts(host)) == 2, "a report was made less than LAG ago"
+        host.now_us += 1
+        await until(lambda: len(cuts(host)) == 3)
+        whole, *deltas = cuts(host)
+        assert (whole.whole, [each.whole for each in deltas]) == (True, [False, False])
+        assert [each.age_us for each in cuts(host)] == [0, 0, LAG_US]
+        assert [[pane.contributed for pane in each.panes] for each in cuts(host)] == [[2], [1], [1]]
+
+
+async def test_a_report_is_made_at_once_if_the_order_states_no_time_or_the_clock_was_set_back(
+    path: Path,
+) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 1, whole=True, after_us=LAG_US))
+        await until(lambda: cuts(host))
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 2, whole=True))
+        await until(lambda: len(cuts(host)) == 2)
+        host.write((1, "a"))
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 3, whole=False, after_us=LAG_US))
+        host.now_us -= 10 * LAG_US
+        await until(lambda: len(cuts(host)) == 3)
+        assert [each.whole for each in cuts(host)] == [True, True, False]
+
+
+async def test_an_order_that_comes_while_the_log_is_silent_is_carried_out_when_it_is_due(path: Path) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 1, whole=True))
+        await until(lambda: cuts(host))
+        host.write((1, "a"))
+        ingest = host.host.ingests["log"]
+        await until(lambda: ingest.stream.lines_read and ingest._rests_until_s > 0)
+        host.now_us += LAG_US
+        host.host.cut_panes(ctl.CutPanes(job.job_id, 2, whole=False, after_us=LAG_US))
+        assert ingest._rests_until_s == 0, "the next poll is followed by an evaluation"
+        await until(lambda: len(cuts(host)) == 2)
+        assert ingest.stream.cut_within_s(host.now_us) == LAG_US / 1e6
+        assert ingest.stream.cut_within_s(host.now_us + 1) == (LAG_US - 1) / 1e6
