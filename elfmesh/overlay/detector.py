@@ -19,6 +19,7 @@ from __future__ import annotations
 from functools import partial
 
 from elfmesh.machine import Contact, Message
+from elfmesh.overlay.calls import Answered
 from elfmesh.overlay.context import Context
 from elfmesh.overlay.membership import Membership
 from elfmesh.overlay.messages import Pong, Relay, Relayed
@@ -104,16 +105,40 @@ class Detector:
         if case.stage == _SUSPECT_STAGE:
             case.peer.suspect = True
             self._members.suspect(case.peer)
-            for helper in self._helpers(case.peer):
-                case.outstanding += 1
-                rid = context.calls.next_rid()
-                context.send(helper.contact, Relay(rid, contact))
-                context.calls.wait(rid, helper.contact, Relayed, silent, 2 * patience)
+            case.outstanding += self._ask_helpers(contact, patience, silent)
         context.ping(contact, case.peer, silent, patience)
 
-    def _helpers(self, suspect: Peer) -> list[Peer]:
-        others = [p for p in self._context.table.entries.values() if p is not suspect and not p.suspect]
-        return self._context.rng.sample(others, min(HELPERS, len(others)))
+    def reach(self, contact: Contact, then: Answered) -> None:
+        """Ping an agent once, also through other peers; `then` gets the first good answer, or None.
+
+        The others are not asked for a buried agent, because they were before its burial.
+        """
+        peer, outstanding = self._members.peer(contact.id), 1
+
+        def answered(answer: Message | None, sender: Contact) -> None:
+            nonlocal outstanding
+            is_good = isinstance(answer, Pong) or (isinstance(answer, Relayed) and answer.alive)
+            if outstanding and (is_good or outstanding == 1):
+                outstanding = 0
+                then(answer if is_good else None, sender)
+            outstanding = max(0, outstanding - 1)
+
+        patience = self._context.calls.timeout(peer)
+        if not self._members.is_quarantined(contact):
+            outstanding += self._ask_helpers(contact, patience, answered)
+        self._context.ping(contact, peer, answered, patience)
+
+    def _ask_helpers(self, contact: Contact, patience: float, done: Answered) -> int:
+        """Ask other peers to ping an agent; returns how many."""
+        context = self._context
+        entries = context.table.entries.values()
+        others = [each for each in entries if each.contact.id != contact.id and not each.suspect]
+        helpers = context.rng.sample(others, min(HELPERS, len(others)))
+        for helper in helpers:
+            rid = context.calls.next_rid()
+            context.send(helper.contact, Relay(rid, contact))
+            context.calls.wait(rid, helper.contact, Relayed, done, 2 * patience)
+        return len(helpers)
 
     def _silent(self, case: _Case, stage: int, answer: Message | None, _: Contact) -> None:
         if self._cases.get(case.peer.contact.id) is not case or case.stage != stage:

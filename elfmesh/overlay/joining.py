@@ -163,7 +163,7 @@ class Joiner:
         self.stage = "looking"
         self._lookups.start(self._context.me.id, self._looked, k=SIBLINGS)
 
-    def _looked(self, contacts: tuple[Contact, ...]) -> None:
+    def _looked(self, contacts: tuple[Contact, ...], _: float | None) -> None:
         if self.stage != "looking":
             return
         closest = [contact for contact in contacts if contact.id != self._context.me.id][:ROWS_FROM]
@@ -218,7 +218,7 @@ class Joiner:
         below = ID_BITS - DIGIT_BITS * (row + 1)
         other = context.rng.randrange(1, 1 << DIGIT_BITS) << below
         key = context.n ^ other ^ context.rng.getrandbits(below or 1) * (below > 0)
-        self._lookups.start(key.to_bytes(ID_BYTES), lambda contacts: None)
+        self._lookups.start(key.to_bytes(ID_BYTES), _nothing)
 
     def merge(self, other: Contact) -> None:
         """Process the return of an agent after a partition: search for more of them, with a rate limit."""
@@ -228,7 +228,7 @@ class Joiner:
         self._merged = context.now
         context.count("merges")
         self.fetch_rows(other, quarantined_too=True)
-        self._lookups.start(context.me.id, lambda contacts: None, k=SIBLINGS, quarantined_too=True)
+        self._lookups.start(context.me.id, _nothing, k=SIBLINGS, quarantined_too=True)
 
     def meet(self, seed: Address) -> None:
         def there(sender: Contact) -> None:
@@ -247,3 +247,6 @@ class Joiner:
     def unmet(self, *, all_lost: bool) -> list[Address]:
         """Return the seeds to ping again: those that never answered, or any if all contacts are lost."""
         return [seed for seed, met in self._seeds.items() if all_lost or not met]
+
+
+def _nothing(contacts: tuple[Contact, ...], at: float | None) -> None: ...

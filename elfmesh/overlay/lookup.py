@@ -7,6 +7,9 @@ Invariants of a search: at most `alpha` requests delay it. An agent that let one
 more but no longer delays others; there are no rounds. A search ends when the `k` closest other agents that
 have not failed have answered. It returns only agents that answered, and this agent. The number of asked
 agents is bounded, whatever malicious agents answer.
+
+A request for which an answer of the last seconds will do waits for the look-up that another such request has
+begun, at most `SHARED_S`, and looks up its key only if that does not answer it.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 
+from elfmesh.ids import ID_BITS
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.context import Context
 from elfmesh.overlay.membership import Membership
 from elfmesh.overlay.messages import Find, Found
 from elfmesh.overlay.table import Peer
+from elfmesh.overlay.vicinity import Proof, Vicinity
 
 K = 8
 """Number of agents to find. The closest one is correct even if seven of its neighbours do not know it."""
@@ -39,7 +45,11 @@ SECOND_TRY = 2
 """Requests sent at once to an agent after its first timeout. At a loss of 10 % all three fail in 0.7 % of
 cases, and a dead agent costs no third timeout."""
 
-Found_by = Callable[[tuple[Contact, ...]], None]
+SHARED_S = 2.0
+"""How long a request waits for the look-up of another, which may answer it."""
+
+Found_by = Callable[[tuple[Contact, ...], float | None], None]
+"""Receives the agents that answered, closest first, and when; None: now, by a look-up for this request."""
 
 
 class _State(Enum):
@@ -151,8 +161,21 @@ class Lookup:
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        alive = (d for d in self._order if self._states[d] is _State.ANSWERED)
-        return tuple(self._contacts[distance] for distance, _ in zip(alive, range(self._k), strict=False))
+        return self._answered[: self._k]
+
+    @property
+    def _answered(self) -> tuple[Contact, ...]:
+        return tuple(self._contacts[d] for d in self._order if self._states[d] is _State.ANSWERED)
+
+    def proof(self, at: float, generation: int) -> Proof:
+        """Return what this search has found out, for other keys as well.
+
+        It proves nothing beyond an agent that has not answered, which may be alive and closer to another key.
+        """
+        silent = (d for d in self._order if self._states[d] is not _State.ANSWERED)
+        best = self._best()
+        end = best[-1] if len(best) == self._k else 1 << ID_BITS  # there are no others
+        return Proof(at, generation, self._key, min(next(silent, end), end), self._answered[: self._k + 1])
 
 
 class Lookups:
@@ -169,36 +192,81 @@ class Lookups:
         self._members = members
         self._alpha = alpha
         self._running = 0
-        self._line: deque[tuple[bytes, int, bool, Found_by]] = deque()
+        self._line: deque[_Request] = deque()
+        self._waiting: list[_Request] = []
+        self._shared: _Request | None = None  # the look-up that is under way for those who wait
+        self.vicinity = Vicinity()
         self.on_silent: Callable[[Peer], None] = lambda peer: None
 
     def __len__(self) -> int:
-        return self._running + len(self._line)
+        return self._running + len(self._line) + len(self._waiting)
 
-    def start(self, key: bytes, done: Found_by, *, k: int = K, quarantined_too: bool = False) -> None:
+    def start(
+        self,
+        key: bytes,
+        done: Found_by,
+        *,
+        k: int = K,
+        quarantined_too: bool = False,
+        within_s: float = 0.0,
+        certain: int = 1,
+    ) -> None:
         """Search for the `k` agents closest to `key`; `done` receives them, possibly before this returns.
 
         Args:
             key: 20 bytes.
-            done: receives the agents that answered, closest first.
+            done: see `Found_by`.
             k: number of agents.
             quarantined_too: also ask buried agents that others name (after a partition).
+            within_s: an answer to another look-up will do if it is at most that old; 0: none.
+            certain: number of agents that this answer must prove to be the closest. `done` receives them.
         """
-        self._line.append((key, k, quarantined_too, done))
+        self._serve(_Request(key, k, quarantined_too, done, within_s, certain))
+
+    def _serve(self, request: _Request) -> None:
+        context = self._context
+        if request.within_s:
+            n = int.from_bytes(request.key)
+            known = self.vicinity.around(n, context.now, request.within_s, request.certain)
+            if known is not None:
+                request.done(known[1], known[0])
+                return
+            if self._shared is not None:
+                self._waiting.append(request)
+                return
+            self._shared = request
+            context.timers.set("shared look-up", context.now + SHARED_S, self._overdue)
+        self._line.append(request)
+        self._admit()
+
+    def _overdue(self) -> None:
+        """Let those who have waited long enough look up their own keys."""
+        self._shared = None
+        waiting, self._waiting = self._waiting, []
+        self._line.extend(waiting)
         self._admit()
 
     def _admit(self) -> None:
         context = self._context
         while self._line and self._running < LOOKUPS_MAX:
-            key, k, quarantined_too, done = self._line.popleft()
+            request = self._line.popleft()
             self._running += 1
-            n = int.from_bytes(key)
-            known = [peer.contact for peer in context.table.closest(n, max(k, self._alpha))]
-            search = Lookup(n, context.me, known, k=k, alpha=self._alpha)
-            _Search(self, search, key, k, quarantined_too, done).go_on()
+            n = int.from_bytes(request.key)
+            known = [peer.contact for peer in context.table.closest(n, max(request.k, self._alpha))]
+            search = Lookup(n, context.me, known, k=request.k, alpha=self._alpha)
+            _Search(self, search, request, self.vicinity.generation).go_on()
 
-    def _ended(self) -> None:
+    def ended(self, search: Lookup, request: _Request, generation: int) -> None:
+        """A search has ended: pass on what it has found, and see for whom else it is an answer."""
+        self.vicinity.keep(search.proof(self._context.now, generation))
+        request.done(search.result, None)
         self._running -= 1
+        if request is self._shared:
+            self._shared = None
+            self._context.timers.cancel("shared look-up")
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                self._serve(each)
         self._admit()
 
     def useful(self, contact: Contact, quarantined_too: bool) -> bool:
@@ -230,16 +298,27 @@ class Lookups:
             self._members.quarantine(contact)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """See `Lookups.start`."""
+
+    key: bytes
+    k: int
+    quarantined_too: bool
+    done: Found_by
+    within_s: float
+    certain: int
+
+
 class _Search:
-    """Running search and its callback."""
+    """Running search and its request."""
 
-    __slots__ = ("_done", "_ended", "_lookup", "_owner", "_quarantined_too", "k", "key")
+    __slots__ = ("_ended", "_generation", "_lookup", "_owner", "_request", "k", "key")
 
-    def __init__(
-        self, owner: Lookups, lookup: Lookup, key: bytes, k: int, quarantined_too: bool, done: Found_by
-    ) -> None:
-        self._owner, self._lookup, self.key, self.k = owner, lookup, key, k
-        self._quarantined_too, self._done, self._ended = quarantined_too, done, False
+    def __init__(self, owner: Lookups, lookup: Lookup, request: _Request, generation: int) -> None:
+        self._owner, self._lookup, self._request = owner, lookup, request
+        self.key, self.k = request.key, request.k
+        self._generation, self._ended = generation, False
 
     def go_on(self) -> None:
         if self._ended:
@@ -248,13 +327,12 @@ class _Search:
             self._owner.ask(self, contact, 1)
         if self._lookup.done:
             self._ended = True
-            self._done(self._lookup.result)
-            self._owner._ended()
+            self._owner.ended(self._lookup, self._request, self._generation)
 
     def answered(self, sender: Contact, notified: tuple[Contact, ...]) -> None:
-        search, owner = self._lookup, self._owner
+        search, owner, too = self._lookup, self._owner, self._request.quarantined_too
         fresh = [contact for contact in notified[: 2 * self.k] if not search.knows(contact)]
-        search.answered(sender, [c for c in fresh if owner.useful(c, self._quarantined_too)])
+        search.answered(sender, [c for c in fresh if owner.useful(c, too)])
         self.go_on()
 
     def timed_out(self, to: Contact, attempt: int) -> None:

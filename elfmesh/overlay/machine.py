@@ -6,6 +6,7 @@ Owns the dispatch of events and messages and the public queries. The sub-machine
     membership.py   admission and burial             heartbeats.py  watched pairs
     lookup.py       iterative search                 routing.py     recursive messages
     joining.py      joining the overlay              upkeep.py      periodic maintenance
+    vicinity.py     what recent look-ups prove
 
 Invariants: only `step` changes the machine. No message of a peer makes it raise. The same events at the same
 times with the same random source give the same effects.
@@ -16,6 +17,7 @@ Paper: ELF 2.3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from elfmesh.ids import ID_BYTES, check_id
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
@@ -36,6 +38,8 @@ FIND_MAX = 32
 """Maximum number of contacts in one answer to `Find`."""
 
 PROBE_ATTEMPTS = 2
+"""A buried agent is pinged once, because it has been silent in all stages of its examination."""
+
 _ANSWERS = (m.Pong, m.Found, m.BeatBack, m.Relayed)
 
 
@@ -130,6 +134,7 @@ class Overlay:
             self._asked(event)
         if self._table.siblings_changed:
             self._table.siblings_changed = False
+            self._lookups.vicinity.changed()
             context.emit(e.SiblingsChanged())
         return out
 
@@ -140,10 +145,9 @@ class Overlay:
             case e.Start(seeds):
                 self._joiner.start(seeds)
                 self._upkeep.start()
-            case e.Lookup(key, token):
-                self._lookups.start(
-                    check_id(key), lambda found: self._looked_up(token, key, found), k=self._k
-                )
+            case e.Lookup(key, token, within_s, certain):
+                done = partial(self._looked_up, token, key)
+                self._lookups.start(check_id(key), done, k=self._k, within_s=within_s, certain=certain)
             case e.Route(key, body, payload):
                 self._router.route(check_id(key), body, payload)
             case e.Watch(peer):
@@ -152,8 +156,8 @@ class Overlay:
                     self._heartbeats.watch(peer)
             case e.Unwatch(id):
                 self._heartbeats.unwatch(id)
-            case e.Probe(contact, token):
-                self._probe(contact, token, 1)
+            case e.Probe():
+                self._probe(event, 1)
             case e.ConnectionLost(id):
                 self._connection_lost(id)
             case e.Leave():
@@ -161,26 +165,35 @@ class Overlay:
             case _:
                 raise TypeError(f"{type(event).__name__} is not an event of the overlay")
 
-    def _looked_up(self, token: int, key: bytes, found: tuple[Contact, ...]) -> None:
-        self._context.emit(e.LookupDone(token, key, found))
+    def _looked_up(self, token: int, key: bytes, found: tuple[Contact, ...], at: float | None) -> None:
+        self._context.emit(e.LookupDone(token, key, found, at))
 
-    def _probe(self, contact: Contact, token: int, attempt: int) -> None:
+    def _probe(self, probe: e.Probe, attempt: int) -> None:
+        contact, token = probe.contact, probe.token
         if contact.id == self.me.id:
             # No message is sent to oneself, or a master that waits for its own worker would consider itself
             # dead.
             self._context.emit(e.ProbeDone(token, self.me, alive=True))
             return
 
+        is_last = attempt == PROBE_ATTEMPTS or self._members.is_quarantined(contact)
+
         def done(answer: Message | None, sender: Contact) -> None:
-            if answer is None and attempt < PROBE_ATTEMPTS:
-                self._probe(contact, token, attempt + 1)
+            if answer is None and not is_last:
+                self._probe(probe, attempt + 1)
                 return
-            self._context.emit(e.ProbeDone(token, sender, answer is not None))
+            through = isinstance(answer, m.Relayed)
+            self._context.emit(
+                e.ProbeDone(token, contact if through else sender, answer is not None, through)
+            )
             peer = self._members.peer(contact.id)
             if answer is None and peer is not None:
                 self._detector.examine(peer, 1)
 
-        self._context.ping(contact, self._members.peer(contact.id), done)
+        if probe.others and is_last:
+            self._detector.reach(contact, done)
+        else:
+            self._context.ping(contact, self._members.peer(contact.id), done)
 
     def _connection_lost(self, id: bytes) -> None:
         peer = self._members.peer(id)
@@ -255,7 +268,7 @@ class Overlay:
                 self._router.taken(sender, message)
             case m.Bye():
                 if accepted:
-                    self._members.bury(sender)
+                    self._members.bury(sender, stopped=True)
             case _:
                 context.count("malformed")
 

@@ -185,11 +185,13 @@ class Membership:
 
         context.ping(contact, None, done)
 
-    def bury(self, contact: Contact) -> None:
-        """Bury an agent that is dead or has left: remove it, quarantine it, and notify all peers."""
+    def bury(self, contact: Contact, *, stopped: bool = False) -> None:
+        """Bury an agent that is dead or has stopped: remove it, quarantine it, and notify all peers."""
         context = self._context
         peer = self.peer(contact.id)
         if peer is None:
+            if stopped:  # it may be a member of a job that this agent leads
+                context.emit(PeerDown(contact.id, stopped))
             return
         context.table.remove(peer.n)
         self.watched.pop(contact.id, None)
@@ -200,7 +202,7 @@ class Membership:
         self._tell()
         self.on_gone(peer)
         context.count("buried")
-        context.emit(PeerDown(contact.id))
+        context.emit(PeerDown(contact.id, stopped))
 
     def quarantine(self, contact: Contact, *, known: bool = False) -> None:
         """Ignore hearsay about an agent that does not answer; `known` ones have priority in the memory."""

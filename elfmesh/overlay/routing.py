@@ -29,7 +29,11 @@ HOPS_MAX = 40
 """Maximum number of hops of a message: one per digit of an id, if each hop gains a digit."""
 
 VERDICT_S = 5.0
-"""Time for which a verified "this agent is the closest" is valid, unless the table gets a closer agent."""
+"""Time for which a verified "this agent is the closest" is valid, unless the table gets a closer agent. A
+look-up for another key may have verified it (`vicinity`).
+
+A verdict that is used in the second half of this time is verified again meanwhile: a look-up takes some round
+trips, which messages would wait for."""
 
 ATTEMPTS_MAX = 16
 """Maximum number of hops that are tried for one message; if all are silent, this agent is cut off."""
@@ -39,8 +43,6 @@ IN_CHARGE_MAX = 1024
 
 SEEN_MAX = 4096
 """Maximum number of names of messages that are remembered, to detect duplicates."""
-
-VERDICTS_MAX = 1024
 
 _Name = tuple[bytes, int]
 
@@ -72,7 +74,6 @@ class Router:
         self._lookups = lookups
         self._charges: dict[_Name, _Charge] = {}
         self._seen: dict[_Name, None] = {}  # oldest first
-        self._verdicts: dict[bytes, tuple[Contact, float]] = {}  # key -> closest, until; oldest first
         self._verifying: dict[bytes, list[_Name]] = {}
 
     def __len__(self) -> int:
@@ -114,16 +115,19 @@ class Router:
         if peer is not None:
             self._hand_to(name, charge, peer.contact, peer)
             return
-        verdict = self._verdicts.get(key)
-        if verdict is None or verdict[1] <= context.now:
-            self._verify(name, key)
-        elif verdict[0].id == context.me.id:
+        verdict = self._lookups.vicinity.around(int.from_bytes(key), context.now, VERDICT_S)
+        if verdict is None:
+            self._verify(key, VERDICT_S, name)
+            return
+        at, (closest,) = verdict
+        if closest.id == context.me.id:
+            if at + VERDICT_S / 2 <= context.now:
+                self._verify(key, VERDICT_S / 2)
             self._deliver(name, charge)
-        elif int.from_bytes(verdict[0].id) not in charge.excluded:
-            self._hand_to(name, charge, verdict[0], None)
+        elif int.from_bytes(closest.id) not in charge.excluded:
+            self._hand_to(name, charge, closest, None)
         else:
-            del self._verdicts[key]  # the agent in the verdict does not acknowledge
-            self._verify(name, key)
+            self._verify(key, 0.0, name)  # the agent in the verdict does not acknowledge
 
     def _hand_to(self, name: _Name, charge: _Charge, to: Contact, peer: Peer | None) -> None:
         context, message = self._context, charge.message
@@ -173,24 +177,18 @@ class Router:
             if charge.hop is not None and charge.hop.id == id:
                 self._context.timers.cancel(("hop", name))
                 self._try_another(name, charge)
-        for key in [key for key, (closest, _) in self._verdicts.items() if closest.id == id]:
-            del self._verdicts[key]
+        self._lookups.vicinity.lost(id)
 
-    def _verify(self, name: _Name, key: bytes) -> None:
-        waiting = self._verifying.get(key)
-        if waiting is not None:
-            waiting.append(name)
+    def _verify(self, key: bytes, within_s: float, *waiting: _Name) -> None:
+        if key in self._verifying:
+            self._verifying[key] += waiting
             return
-        self._verifying[key] = [name]
+        self._verifying[key] = [*waiting]
         self._context.count("verifications")
-        self._lookups.start(key, lambda contacts: self._verified(key, contacts[0]))
+        self._lookups.start(key, lambda contacts, _: self._verified(key, contacts[0]), within_s=within_s)
 
     def _verified(self, key: bytes, closest: Contact) -> None:
         context = self._context
-        self._verdicts.pop(key, None)
-        if len(self._verdicts) >= VERDICTS_MAX:
-            del self._verdicts[next(iter(self._verdicts))]
-        self._verdicts[key] = (closest, context.now + VERDICT_S)
         for name in self._verifying.pop(key):
             charge = self._charges.get(name)
             if charge is None:

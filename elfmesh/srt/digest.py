@@ -10,7 +10,6 @@ paper they are per tree.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 
 import msgspec
 
@@ -51,32 +50,39 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     front: int
 
 
-def pack(rows: Iterable[Row]) -> bytes:
-    return b"".join(
-        _ROW.pack(
-            row.prefix,
-            row.relation,
-            min(row.depth, 0xFF),
-            min(row.load, 0xFFFF),
-            min(row.size, 0xFFFFFFFF),
-            row.era,
-            min(row.seq, 0xFFFFFFFF),
-            row.epoch,
-            row.front,
-        )
-        for row in rows
+def pack(row: Row) -> bytes:
+    return _ROW.pack(
+        row.prefix,
+        row.relation,
+        min(row.depth, 0xFF),
+        min(row.load, 0xFFFF),
+        min(row.size, 0xFFFFFFFF),
+        row.era,
+        min(row.seq, 0xFFFFFFFF),
+        row.epoch,
+        row.front,
     )
 
 
-def unpack(digest: bytes) -> list[Row]:
-    """Decode the rows of a digest.
+def split(digest: bytes) -> dict[bytes, bytes]:
+    """Return the rows of a digest by prefix, not decoded.
 
     Raises:
-        ProtocolError: The bytes are not a whole number of rows, or a relation is unknown.
+        ProtocolError: The bytes are not a whole number of rows.
     """
-    if len(digest) % _ROW.size:
-        raise ProtocolError(f"a digest of {len(digest)} bytes is not made of rows of {_ROW.size}")
-    rows = [Row(*fields) for fields in _ROW.iter_unpack(digest)]
-    if any(row.relation not in (CHILD, PARENT) for row in rows):
+    size = _ROW.size
+    if len(digest) % size:
+        raise ProtocolError(f"a digest of {len(digest)} bytes is not made of rows of {size}")
+    return {digest[at : at + PREFIX_BYTES]: digest[at : at + size] for at in range(0, len(digest), size)}
+
+
+def unpack(row: bytes) -> Row:
+    """Decode a row of a digest.
+
+    Raises:
+        ProtocolError: Its relation is unknown.
+    """
+    found = Row(*_ROW.unpack(row))
+    if found.relation not in (CHILD, PARENT):
         raise ProtocolError("a digest names an unknown relation")
-    return rows
+    return found

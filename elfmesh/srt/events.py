@@ -9,15 +9,14 @@ Paper: ELF 3, Table 1 (Subscribe, SendTo/OnRecv, Multicast/OnMulticast, OnTimer)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.machine import Contact, Effect, Event
 from elfmesh.srt.messages import Segment
 from elfmesh.srt.residency import ANYWHERE, Rule
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe(Event, Effect):
+class Subscribe(Event, Effect, Struct, frozen=True):
     """Join the tree as a member, to which its multicasts are delivered. Idempotent.
 
     The agent asks those of `via` first for a place, and the overlay's next hop if none of them answers.
@@ -29,8 +28,7 @@ class Subscribe(Event, Effect):
     keep_in: Rule = ANYWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Unsubscribe(Event, Effect):
+class Unsubscribe(Event, Effect, Struct, frozen=True):
     """End membership: no more deliveries and contributions.
 
     The agent leaves the tree when it has no child. Idempotent.
@@ -39,15 +37,13 @@ class Unsubscribe(Event, Effect):
     tree: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Retire(Event, Effect):
+class Retire(Event, Effect, Struct, frozen=True):
     """End this agent's contributions to the tree, so that no barrier waits for more. It stays a member."""
 
     tree: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Contribute(Event, Effect):
+class Contribute(Event, Effect, Struct, frozen=True):
     """Segment of this agent; its coverage is this agent's bit alone.
 
     `payloads[i]` belongs to `segment.entries[i]`, b"" if that entry has no rows. An empty range (`start ==
@@ -60,8 +56,7 @@ class Contribute(Event, Effect):
     payloads: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Merged(Event, Effect):
+class Merged(Event, Effect, Struct, frozen=True):
     """Outcome of a `MergeRequest`: the merged payload, or None and the reason."""
 
     token: int
@@ -69,8 +64,7 @@ class Merged(Event, Effect):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Release(Event, Effect):
+class Release(Event, Effect, Struct, frozen=True):
     """Drop everything below interval `stop`, which is closed. Within `epoch` the interval never decreases.
 
     A later epoch may be another incarnation of the job, which closes everything again.
@@ -81,8 +75,7 @@ class Release(Event, Effect):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recollect(Event, Effect):
+class Recollect(Event, Effect, Struct, frozen=True):
     """Collect [start, stop) again as `attempt`: every agent sends its own contribution unmerged.
 
     Root only.
@@ -95,8 +88,7 @@ class Recollect(Event, Effect):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hasten(Event, Effect):
+class Hasten(Event, Effect, Struct, frozen=True):
     """Stop waiting for intervals below `stop`, and send up what has arrived (D-9, D-11). Root only."""
 
     tree: bytes
@@ -104,8 +96,7 @@ class Hasten(Event, Effect):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Publish(Event, Effect):
+class Publish(Event, Effect, Struct, frozen=True):
     """Multicast `body` to every subscribed agent. Root only. `PublishDone` follows within `timeout_s`.
 
     `token` is copied to `PublishDone`.
@@ -117,8 +108,7 @@ class Publish(Event, Effect):
     token: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MulticastAnswer(Event, Effect):
+class MulticastAnswer(Event, Effect, Struct, frozen=True):
     """Answer of this agent to a `Delivered`; b"" is a plain acknowledgement."""
 
     tree: bytes
@@ -126,37 +116,32 @@ class MulticastAnswer(Event, Effect):
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class BecameRoot(Effect, Event):
+class BecameRoot(Effect, Event, Struct, frozen=True):
     """This agent is the root: a verified look-up found no agent closer to the tree's id."""
 
     tree: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LostRoot(Effect, Event):
+class LostRoot(Effect, Event, Struct, frozen=True):
     """This agent is no longer the root: there is a closer agent, or this agent has left the tree."""
 
     tree: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Attached(Effect, Event):
+class Attached(Effect, Event, Struct, frozen=True):
     """This agent has a parent in the tree."""
 
     tree: bytes
     parent: Contact
 
 
-@dataclass(frozen=True, slots=True)
-class Detached(Effect, Event):
+class Detached(Effect, Event, Struct, frozen=True):
     """This agent has lost its parent and searches for another one."""
 
     tree: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered(Effect, Event):
+class Delivered(Effect, Event, Struct, frozen=True):
     """A multicast has arrived; each is delivered once, in no guaranteed order.
 
     The host replies with `MulticastAnswer`.
@@ -167,8 +152,7 @@ class Delivered(Effect, Event):
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PublishDone(Effect, Event):
+class PublishDone(Effect, Event, Struct, frozen=True):
     """Answers to a `Publish`, in no guaranteed order, and the known number of members of the tree."""
 
     tree: bytes
@@ -178,8 +162,7 @@ class PublishDone(Effect, Event):
     token: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRequest(Effect, Event):
+class MergeRequest(Effect, Event, Struct, frozen=True):
     """Merge the payloads of one interval of a tree; the host replies with `Merged` with the same token."""
 
     token: int
@@ -188,8 +171,7 @@ class MergeRequest(Effect, Event):
     interval: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Collected(Effect, Event):
+class Collected(Effect, Event, Struct, frozen=True):
     """Merged partial at the root. `payloads[i]` belongs to `segment.entries[i]`.
 
     Coverages of one (interval, attempt) never overlap. A higher attempt is kept beside the lower one until it
@@ -201,8 +183,7 @@ class Collected(Effect, Event):
     payloads: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Recollecting(Effect, Event):
+class Recollecting(Effect, Event, Struct, frozen=True):
     """Partials overlapped at the root, so [start, stop) is collected again as `attempt`."""
 
     tree: bytes
@@ -212,8 +193,7 @@ class Recollecting(Effect, Event):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartsDropped(Effect, Event):
+class PartsDropped(Effect, Event, Struct, frozen=True):
     """Contributions of `coverage` to [start, stop) cannot be merged with the others. Only at the root."""
 
     tree: bytes
@@ -224,8 +204,7 @@ class PartsDropped(Effect, Event):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreeInfo:
+class TreeInfo(Struct, frozen=True):
     """State of a tree at this agent, for display and tests."""
 
     tree: bytes

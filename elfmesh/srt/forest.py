@@ -73,6 +73,10 @@ class Forest:
         self._held_bytes_max = held_bytes_max
         self._trees_max = trees_max
         self._trees: dict[bytes, Tree] = {}
+        # Rows of digests by tree and peer since the last event of the tree: those that were sent, and those
+        # that left nothing to do.
+        self._sent: dict[bytes, dict[bytes, bytes]] = {}
+        self._agreed: dict[bytes, dict[bytes, bytes]] = {}
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Apply one event.
@@ -100,7 +104,8 @@ class Forest:
                     self._settle(tree)
             case LookupDone():
                 if event.key in self._trees:
-                    self._trees[event.key].membership.search.looked_up(event.token, event.contacts, now)
+                    search = self._trees[event.key].membership.search
+                    search.looked_up(event.token, event.contacts, event.at, now)
                     self._settle(event.key)
             case Merged():
                 self._merged(event)
@@ -175,25 +180,41 @@ class Forest:
     def digest_for(self, peer: bytes) -> bytes:
         """Return the digest of the trees shared with `peer`, for the next heartbeat.
 
-        Cost: O(shared trees).
+        Cost: a look into a table for each shared tree, and a row for each that had an event since the last
+        one.
         """
-        rows = (
-            self._trees[tree].row(peer) for tree in self._context.links.get(peer, ()) if tree in self._trees
-        )
-        return digest.pack(row for row in rows if row is not None)
+        return b"".join([self._row(tree, peer) for tree in self._shared(peer)])
+
+    def _shared(self, peer: bytes) -> list[bytes]:
+        return [tree for tree in self._context.links.get(peer, ()) if tree in self._trees]
+
+    def _row(self, tree: bytes, peer: bytes) -> bytes:
+        rows = self._sent.setdefault(tree, {})
+        if peer not in rows:
+            row = self._trees[tree].row(peer)
+            rows[peer] = b"" if row is None else digest.pack(row)
+        return rows[peer]
 
     def _notified(self, event: Digest, now: float) -> None:
+        """Process the rows of a digest that say anything new, or with which time has to do."""
+        news: list[tuple[bytes, bytes, digest.Row | None]] = []
         try:
-            rows = {row.prefix: row for row in digest.unpack(event.digest)}
+            rows = digest.split(event.digest)
+            for tree in self._shared(event.peer):
+                packed = rows.get(tree[: digest.PREFIX_BYTES], b"")
+                if not packed or self._agreed.get(tree, {}).get(event.peer) != packed:
+                    news.append((tree, packed, digest.unpack(packed) if packed else None))
         except ProtocolError:
             self._context.count("malformed")
             return
-        shared = dict.fromkeys(self._context.links.get(event.peer, ()))
-        for tree in shared:
-            row = rows.pop(tree[: digest.PREFIX_BYTES], None)
-            if tree in self._trees:
-                self._trees[tree].notified(event.peer, row, now)
-                self._settle(tree)
+        for tree, packed, row in news:
+            found = self._trees[tree]
+            before = found.state, len(self._context.effects)
+            found.notified(event.peer, row, now)
+            changed = (found.state, len(self._context.effects)) != before
+            self._settle(tree, changed=changed)
+            if not changed and row is not None and found.agrees(event.peer, row):
+                self._agreed.setdefault(tree, {})[event.peer] = packed
 
     # -- upkeep
 
@@ -236,7 +257,10 @@ class Forest:
             )
         return found
 
-    def _settle(self, tree: bytes) -> None:
+    def _settle(self, tree: bytes, *, changed: bool = True) -> None:
+        if changed:
+            self._sent.pop(tree, None)
+            self._agreed.pop(tree, None)
         found = self._trees[tree]
         if found.needless:
             found.membership.exit()

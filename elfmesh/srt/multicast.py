@@ -293,6 +293,10 @@ class Multicasts:
             return era, self._received[era].newest
         return 0, 0
 
+    def has(self, era: int, seq: int) -> bool:
+        """Whether no message up to this one is missing."""
+        return seq < 1 or (era in self._received and self._received[era].upto >= seq)
+
     def notified(self, parent: Contact, era: int, seq: int, now: float) -> None:
         """Process the newest message in the parent's digest."""
         if seq < 1:
@@ -340,8 +344,10 @@ class Multicasts:
     def deadline(self) -> float | None:
         found: float | None = None
         for record in self._records.values():
-            at = record.deadline + (LINGER_S if record.done else 0.0)
-            if not record.done:
-                at = min(at, min((hop.due for hop in record.hops.values()), default=at))
-            found = at if found is None else min(found, at)
+            if record.done:
+                at = record.deadline + LINGER_S
+            else:
+                at = min([record.deadline, *(hop.due for hop in record.hops.values())])
+            if found is None or at < found:
+                found = at
         return found

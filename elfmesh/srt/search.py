@@ -27,6 +27,8 @@ JOIN_TIMEOUT_S = 0.5
 JOIN_TRIES = 2
 LOOKUP_TIMEOUT_S = 10.0
 VERIFY_S = 5.0
+"""How often a root verifies that no agent is closer. A look-up of that time for another key will do."""
+
 HOPS_MAX = 40
 
 
@@ -73,14 +75,17 @@ class ParentSearch:
     def is_running(self) -> bool:
         return self._seek is not None
 
-    def begin(self, now: float) -> None:
-        """Ask the next hop to the root; without one, look the id up."""
+    def begin(self, now: float, within_s: float = 0.0) -> None:
+        """Ask the next hop to the root; without one, look the id up.
+
+        `within_s`: an earlier look-up that proves that no agent is closer will do if it is at most that old.
+        """
         self._look_again = False
         hop = self._entrance() or self._context.next_hop(self._tree)
         if hop is not None and self._owner.closer(hop, self._me):
             self.ask(hop, now)
         else:
-            self._look_up(now)
+            self._look_up(now, within_s)
 
     @safeguard("inside-its-group")
     def _entrance(self) -> Contact | None:
@@ -88,9 +93,9 @@ class ParentSearch:
         open_ones = (each for each in self.via if each.id not in self._silent)
         return next((each for each in open_ones if self._owner.closer(each, self._me)), None)
 
-    def _look_up(self, now: float) -> None:
+    def _look_up(self, now: float, within_s: float = 0.0) -> None:
         self._seek = Seek(self._context.token(), now + LOOKUP_TIMEOUT_S)
-        self._context.emit(Lookup(self._tree, self._seek.token))
+        self._context.emit(Lookup(self._tree, self._seek.token, within_s))
 
     def ask(self, target: Contact, now: float, *, hops: int = 0, climb: int = 0) -> None:
         """Send a JOIN; `hops`: redirects so far, `climb`: see `Join`."""
@@ -103,7 +108,11 @@ class ParentSearch:
 
     # -- answers
 
-    def looked_up(self, token: int, contacts: tuple[Contact, ...], now: float) -> None:
+    def looked_up(self, token: int, contacts: tuple[Contact, ...], at: float | None, now: float) -> None:
+        """Join the closest of these agents, or be the root until the next verification.
+
+        `at`: when they answered, if not to this look-up.
+        """
         if self._seek is None or self._seek.target is not None or self._seek.token != token:
             return
         self._seek = None
@@ -113,9 +122,9 @@ class ParentSearch:
         else:
             if not self._owner.root:
                 self._owner.become_root()
-            self._verify_at = now + VERIFY_S
+            self._verify_at = (now if at is None else at) + VERIFY_S
             if self._look_again:
-                self.begin(now)
+                self.begin(now, VERIFY_S)
 
     def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
         seek = self._seek
@@ -157,7 +166,7 @@ class ParentSearch:
         if self._seek is not None:
             self._look_again = True
         elif self._owner.root:
-            self.begin(now)
+            self.begin(now, VERIFY_S)
 
     def lost_root(self) -> None:
         """Verify no longer that there is no closer agent."""
@@ -179,7 +188,7 @@ class ParentSearch:
         if self._verify_at is not None and self._verify_at <= now:
             self._verify_at = now + VERIFY_S
             if self._seek is None:
-                self.begin(now)
+                self.begin(now, VERIFY_S)
 
     def _give_up(self, now: float) -> None:
         silent = None if self._seek is None else self._seek.target

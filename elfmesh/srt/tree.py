@@ -216,6 +216,21 @@ class Tree:
         depth, epoch = self.membership.depth, self.barrier.epoch
         return digest.Row(prefix, relation, depth, load, self.size, era, seq, epoch, front)
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What the rows of a digest are made from."""
+        place = self.membership
+        parent = None if place.parent is None else place.parent.id
+        front = (self.barrier.epoch, self.barrier.standing, self.barrier.merging, len(self.uplink))
+        return (place.depth, parent, len(place.children), self.size, self.multicasts.newest, *front)
+
+    def agrees(self, peer: bytes, row: digest.Row) -> bool:
+        """Whether a peer's row leaves nothing to do and nothing to wait for."""
+        if row.relation == digest.CHILD:
+            return peer in self.membership.children
+        parent = self.membership.parent
+        return parent is not None and parent.id == peer and self.multicasts.has(row.era, row.seq)
+
     def notified(self, peer: bytes, row: digest.Row | None, now: float) -> None:
         """Process a peer's digest of this tree; None = the peer has no row for it."""
         is_parent = row is not None and row.relation == digest.PARENT

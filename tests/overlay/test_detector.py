@@ -170,6 +170,42 @@ def test_a_probe_reports_whether_an_agent_answers() -> None:
     assert done == {1: (other, True), 2: (dead, False)}
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_a_probe_finds_an_agent_behind_a_cut_link_if_it_may_ask_others(others: bool) -> None:
+    crowd = settled(20)
+    a, b = crowd.alive[:2]
+    usual, contact = crowd.link.deliveries, crowd.agents[b].me
+
+    def cut(src: bytes, dst: bytes, now: float, rng: random.Random) -> list[float]:
+        return [] if {src, dst} == {a, b} else usual(src, dst, now, rng)
+
+    crowd.link.deliveries = cut  # type: ignore[method-assign]  # a fault of this test
+    crowd.network.give(a, Probe(contact, 1, others))
+    crowd.network.run_for(3)
+    (done,) = crowd.of(a, ProbeDone)
+    assert isinstance(done, ProbeDone)
+    assert (done.contact.id, done.alive, done.others) == (b, others, others)
+
+
+def test_a_buried_agent_is_probed_once_and_through_no_other() -> None:
+    crowd = settled(20)
+    a, b = crowd.alive[:2]
+    contact = crowd.agents[b].me
+    crowd.network.give(a, Watch(contact))
+    crowd.network.crash(b)
+    assert crowd.network.run_while(lambda: not crowd.downs(a), limit=5.0)
+    overlay, now = crowd.agents[a], crowd.network.now
+    sent = overlay.step(Probe(contact, 1, True), now)
+    assert [type(each.message) for each in sent if isinstance(each, Send)] == [Ping]
+    deadline = overlay.deadline
+    while deadline is not None and not any(isinstance(each, ProbeDone) for each in sent):
+        now, sent = deadline, overlay.step(Tick(), deadline)
+        assert contact not in [each.to for each in sent if isinstance(each, Send)]
+        deadline = overlay.deadline
+    (done,) = [each for each in sent if isinstance(each, ProbeDone)]
+    assert not done.alive
+
+
 def pair() -> tuple[Overlay, Contact]:
     """A machine that knows one peer."""
     overlay, peer = (

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.machine import Contact
-from elfmesh.overlay.lookup import ASKED_MAX, Lookup
+from elfmesh.machine import Contact, Received, Send, Tick
+from elfmesh.overlay import Lookup as LookupKey
+from elfmesh.overlay import Overlay, Start
+from elfmesh.overlay.lookup import ASKED_MAX, SHARED_S, Lookup
+from elfmesh.overlay.messages import Find, Found, Ping
 from tests.overlay.crowd import Crowd
 from tests.sim.world.network import Faults
 
@@ -108,3 +113,69 @@ def test_one_agent_alone_finds_itself() -> None:
     crowd = Crowd(1)
     ((_, found),) = crowd.look_ups(1)
     assert [c.id for c in found] == crowd.alive
+
+
+def sharing(crowd: Crowd, source: bytes, keys: list[bytes]) -> list[bytes]:
+    """Look up keys at once, of which each may take the answer to another; returns whom they found."""
+    tokens = range(1000, 1000 + len(keys))
+    for token, key in zip(tokens, keys, strict=True):
+        crowd.network.give(source, LookupKey(key, token, 5.0))
+    crowd.network.run_for(0.5)
+    return [crowd.found[token][0].id for token in tokens]
+
+
+def test_one_look_up_that_finds_the_whole_overlay_answers_for_all_keys() -> None:
+    crowd = Crowd(8)
+    crowd.network.run_for(5)
+    keys = [crowd.rng.randbytes(20) for _ in range(50)]
+    for _ in range(2):
+        before = crowd.counter("finds")
+        assert sharing(crowd, crowd.alive[0], keys) == [crowd.closest(key) for key in keys]
+        assert crowd.counter("finds") - before in (0, 7)
+    crowd.network.run_for(5)
+    before = crowd.counter("finds")
+    sharing(crowd, crowd.alive[0], keys)
+    assert crowd.counter("finds") > before, "the answer is too old"
+
+
+def test_few_look_ups_answer_for_the_keys_around_an_agent() -> None:
+    crowd = Crowd(100)
+    crowd.network.run_for(10)
+    source = crowd.alive[0]
+    keys = [crowd.rng.randbytes(20) for _ in range(5000)]
+    own = [key for key in keys if crowd.closest(key) == source]
+    before = crowd.counter("finds")
+    assert set(sharing(crowd, source, own)) == {source}
+    assert len(own) > 20
+    assert (crowd.counter("finds") - before) / len(own) < 4, "each would take eight or more"
+
+
+def test_a_newcomer_that_is_closer_is_found_although_the_last_answer_is_young() -> None:
+    crowd = Crowd(8)
+    crowd.network.run_for(5)
+    source, keys = crowd.alive[0], [crowd.rng.randbytes(20) for _ in range(200)]
+    sharing(crowd, source, keys)
+    newcomer = crowd.join(8).id
+    crowd.network.run_for(1)
+    found = sharing(crowd, source, keys)
+    assert newcomer in found
+    assert found == [crowd.closest(key) for key in keys]
+
+
+def test_a_key_does_not_wait_long_for_the_look_up_of_another() -> None:
+    overlay, peer = Overlay(ME, rng=random.Random(1)), contact(1 << 159)
+    overlay.step(Start(), 0.0)
+    overlay.step(Received(peer, Ping(1)), 0.0)
+    sent = overlay.step(LookupKey(contact(1).id, 1, 5.0), 0.0)
+    (find,) = [e.message for e in sent if isinstance(e, Send) and isinstance(e.message, Find)]
+    silent = tuple(contact(n) for n in range(100, 130))
+    overlay.step(Received(peer, Found(find.rid, silent)), 0.0)
+    assert overlay.step(LookupKey(contact(2).id, 2, 5.0), 0.0) == []
+    now, keys = 0.0, list[bytes]()
+    while contact(2).id not in keys and now < 10:
+        assert overlay.deadline is not None
+        now = max(now, overlay.deadline)
+        finds = [e.message for e in overlay.step(Tick(), now) if isinstance(e, Send)]
+        keys += [message.key for message in finds if isinstance(message, Find)]
+    assert now == SHARED_S
+    assert contact(1).id in keys, "that look-up goes on"

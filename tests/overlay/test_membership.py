@@ -68,7 +68,8 @@ def test_the_buried_are_ignored_in_hearsay_until_the_quarantine_is_over() -> Non
     other = Contact(b"\x40" * 20, "o", 4)
     overlay.step(Received(other, Ping(1)), 1.0)
     overlay.step(Received(PEER, Ping(1)), 1.0)
-    assert PeerDown(PEER.id) in overlay.step(Received(PEER, Bye()), 2.0)
+    assert PeerDown(PEER.id, stopped=True) in overlay.step(Received(PEER, Bye()), 2.0)
+    assert not any(isinstance(e, PeerDown) for e in overlay.step(Received(PEER, Bye()), 2.0)), "once"
     assert overlay.is_quarantined(PEER.id)
     ask, now = run_until_rows(overlay, 2.0, other)
     assert pings(overlay.step(Received(other, Found(rid(ask.message), (PEER,))), now)) == []

@@ -81,6 +81,21 @@ def test_the_verdict_of_a_local_minimum_is_kept_and_a_new_closer_agent_overrules
     assert [contact.id for contact, _ in crowd.delivered] == [newcomer.id]
 
 
+def test_a_verdict_in_use_is_verified_before_it_expires() -> None:
+    """No message waits for a look-up, which takes some round trips, while others come often."""
+    crowd = Crowd(20, seed=4)
+    crowd.network.run_for(5)
+    key = crowd.rng.randbytes(20)
+    root = crowd.closest(key)
+    crowd.route(root, key)
+    crowd.network.run_for(3)
+    for _ in range(4):
+        crowd.delivered.clear()
+        crowd.route(root, key)
+        assert len(crowd.delivered) == 1, "at once"
+        crowd.network.run_for(2.4)
+
+
 def alone() -> Overlay:
     overlay = Overlay(Contact(b"\x10" * 20, "me", 1), rng=random.Random(1))
     overlay.step(Start(), 0.0)

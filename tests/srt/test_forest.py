@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from elfmesh.machine import Event, Message, Received, Tick
-from elfmesh.overlay import PeerDown
+from elfmesh.overlay import Digest, PeerDown
 from elfmesh.srt import (
     FIRST,
     MESSAGES,
@@ -26,11 +27,15 @@ from elfmesh.srt import (
     Subscribe,
     Unsubscribe,
 )
+from elfmesh.srt.membership import GRACE_S
 from elfmesh.srt.messages import Fault, SegmentUp
 from elfmesh.srt.reports import RECOLLECT_DELAY_S
+from elfmesh.srt.tree import Tree
 from elfmesh.wire import Codec
 from tests.srt.forests import contribute, grow, merge, segment
 from tests.srt.rig import TREE, Wire, contact
+
+OTHER_TREE = bytes(8) + b"\1" + bytes(11)
 
 
 def test_contributions_are_merged_and_collected_at_the_root() -> None:
@@ -181,3 +186,60 @@ def test_every_message_survives_the_codec() -> None:
         assert codec.decode_header(header) == message, (source, to)
         seen.add(type(message))
     assert SegmentUp in seen
+
+
+class Beats:
+    """Heartbeats between 1, the root of two trees, and 5 and 9; counts the rows that are made and read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wire = grow(1, 5, 9)
+        for number in (1, 5, 9):
+            self.wire.give(number, Subscribe(OTHER_TREE))
+            self.wire.deliver()
+        self.calls: list[tuple[str, bytes]] = []
+        for name in ("row", "notified"):
+            monkeypatch.setattr(Tree, name, self._counted(name, getattr(Tree, name)))
+        for _ in range(3):
+            self.quiet = self.beat()
+        self.calls.clear()
+
+    def _counted(self, name: str, whole: Callable[..., object]) -> Callable[..., object]:
+        def call(tree: Tree, *args: object) -> object:
+            self.calls.append((name, tree.id))
+            return whole(tree, *args)
+
+        return call
+
+    def beat(self) -> list[bytes]:
+        digests = []
+        for one, other in ((1, 5), (5, 1), (1, 9), (9, 1)):
+            digests.append(self.wire.forests[one].digest_for(contact(other).id))
+            self.wire.give(other, Digest(contact(one).id, digests[-1]))
+        return digests
+
+
+def test_heartbeats_of_trees_that_do_not_change_make_and_read_no_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beats = Beats(monkeypatch)
+    assert beats.beat() == beats.quiet
+    beats.wire.now += 100.0
+    assert beats.beat() == beats.quiet
+    assert beats.calls == []
+
+
+def test_an_event_of_one_tree_makes_and_reads_no_row_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = Beats(monkeypatch)
+    contribute(beats.wire, 5, 1, b"x")
+    beats.wire.deliver()
+    assert beats.beat() != beats.quiet
+    assert set(beats.calls) == {("row", TREE), ("notified", TREE)}
+
+
+def test_a_digest_without_the_row_of_a_shared_tree_counts_each_time() -> None:
+    wire = grow(1, 5)
+    wire.give(5, Digest(contact(1).id, b""))
+    assert "lost_child" not in wire.forests[5].stats(), "it may have been on its way"
+    wire.now += 2 * GRACE_S
+    wire.give(5, Digest(contact(1).id, b""))
+    assert wire.forests[5].stats()["lost_child"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from elfmesh.machine import Received, Send, Tick
+from elfmesh.machine import Effect, Received, Send, Tick
 from elfmesh.overlay import Lookup, LookupDone, PeerDown, SiblingsChanged, Watch
 from elfmesh.srt import Attached, BecameRoot, Forest, Subscribe
 from elfmesh.srt.messages import Join, Redirect
@@ -97,6 +97,25 @@ def test_the_root_looks_again_every_five_seconds() -> None:
     wire.now = VERIFY_S
     wire.give(5, Tick())
     assert wire.waiting() == [(5, 2, "Join")]
+
+
+def test_a_root_that_an_earlier_look_up_verifies_looks_again_five_seconds_after_that_one() -> None:
+    forest = Forest(contact(5), rng=random.Random(1), next_hop=lambda tree: None)
+
+    def asked(effects: list[Effect]) -> list[Lookup]:
+        return [effect for effect in effects if isinstance(effect, Lookup)]
+
+    (first,) = asked(forest.step(Subscribe(TREE), 0.0))
+    assert not first.within_s, "it has never been the root"
+    forest.step(LookupDone(first.token, TREE, (contact(5),)), 0.0)
+    (second,) = asked(forest.step(Tick(), VERIFY_S))
+    assert second.within_s == VERIFY_S
+    forest.step(LookupDone(second.token, TREE, (contact(5),), VERIFY_S - 1.0), VERIFY_S)
+    assert forest.deadline == 2 * VERIFY_S - 1.0
+    (third,) = asked(forest.step(Tick(), 2 * VERIFY_S - 1.0))
+    forest.step(LookupDone(third.token, TREE, (contact(5),)), 2 * VERIFY_S)
+    assert asked(forest.step(Tick(), 3 * VERIFY_S - 0.1)) == []
+    assert len(asked(forest.step(Tick(), 3 * VERIFY_S))) == 1
 
 
 def test_an_old_look_up_changes_nothing() -> None:
