@@ -10,6 +10,7 @@ which they were set. A request gets its answer once, or None after the time-out.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -18,11 +19,13 @@ from msgspec.structs import replace
 
 from elfmesh.control.causes import NO_CAUSE, Causes
 from elfmesh.control.jobs.policy import OPEN, Policy
+from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.protocol.events import LogRead, ReadLog
 from elfmesh.control.protocol.messages import Answered, Ask, pack, unpack
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Caused, Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
+from elfmesh.overlay.lookup import K
 from elfmesh.srt.events import Publish, PublishDone
 
 QUESTION_S = 15.0
@@ -40,6 +43,9 @@ NUMBERS_BITS, BOOTS_MAX = 36, 1 << 26
 """Bits of a token within a boot, and number of different boots. Boots have different tokens, because an
 answer to a token of one boot may arrive in the next one. At a thousand tokens a second the bits last two
 years."""
+
+ROUND_S = 1.0
+"""Period of this agent's rounds. They are in time with the overlay's probes."""
 
 NOT_ROOT_S = 0.02
 """Delay after which a multicast in a tree of another root fails."""
@@ -124,21 +130,28 @@ class Context:
         self.policy = policy
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.causes = Causes(me.id, me.incarnation)
+        self._phase = (int.from_bytes(me.id) & 0xFFFF) / 0x10000
         self.now = 0.0
         self.joined_at = self.grown_at = self.changed_at = float("-inf")
         self.out: list[Effect] = []
         self.inbox: deque[tuple[Message, bytes]] = deque()
         self.stats: Counter[str] = Counter()
         self.roots: dict[bytes, None] = {}
-        self._gone: OrderedDict[bytes, float] = OrderedDict()
+        self._gone: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
         self._timers: list[Timer] = []
         self._count = (me.incarnation % BOOTS_MAX) << NUMBERS_BITS
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
 
-    def lost(self, agent: bytes) -> None:
-        """Note that the overlay has lost an agent, which failed its probes, left or restarted."""
-        self._gone[agent] = self.changed_at = self.now
+    @property
+    def participant(self) -> Participant:
+        """This agent as a member of a job."""
+        return Participant(self.me, self.name, self.policy.keep_in, self.policy.standby_bytes > 0)
+
+    def lost(self, agent: bytes, *, stopped: bool = False) -> None:
+        """Note that the overlay has lost an agent, which failed its probes, stopped or restarted."""
+        self._gone[agent] = self.now, stopped
+        self.changed_at = self.now
         self._gone.move_to_end(agent)
         while len(self._gone) > GONE_MAX:
             self._gone.popitem(last=False)
@@ -153,8 +166,16 @@ class Context:
 
     def is_gone(self, agent: bytes) -> bool:
         """Return whether the overlay has lost an agent within `GONE_S`."""
-        since = self._gone.get(agent)
-        return since is not None and self.now - since < GONE_S
+        return self.gone_since(agent) is not None
+
+    def gone_since(self, agent: bytes) -> float | None:
+        """Return when the overlay has lost an agent that is gone; None: it is not."""
+        since, _ = self._gone.get(agent, (float("-inf"), False))
+        return since if self.now - since < GONE_S else None
+
+    def has_stopped(self, agent: bytes) -> bool:
+        """Return whether an agent that is gone has said good-bye."""
+        return self.is_gone(agent) and self._gone[agent][1]
 
     def emit(self, effect: Effect) -> None:
         self.out.append(effect)
@@ -194,11 +215,15 @@ class Context:
             self.stats["control.malformed"] += 1
             return None
 
-    def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
-        self.out.append(Lookup(key, self._ask(then, QUESTION_S)))
+    def lookup(self, key: bytes, then: Callable[[LookupDone | None], None], *, within_s: float = 0.0) -> None:
+        """Find the agents closest to `key`; they may be known since `within_s` (see `Lookup`)."""
+        self.out.append(Lookup(key, self._ask(then, QUESTION_S), within_s, K))
 
-    def probe(self, contact: Contact, then: Callable[[ProbeDone | None], None]) -> None:
-        self.out.append(Probe(contact, self._ask(then, QUESTION_S)))
+    def probe(
+        self, contact: Contact, then: Callable[[ProbeDone | None], None], *, others: bool = False
+    ) -> None:
+        """Test whether an agent is reachable; `others`: also through other peers."""
+        self.out.append(Probe(contact, self._ask(then, QUESTION_S), others))
 
     def read_log(
         self,
@@ -221,11 +246,16 @@ class Context:
         body: bytes,
         timeout_s: float,
         then: Callable[[Answered | None, bytes], None],
+        site: Contact | None = None,
     ) -> None:
-        """Send a request to the master of a job; `then` receives the answer, or None after the time-out."""
+        """Send a request to the master of a job, or to a site; `then` receives None after the time-out."""
         token = self.token()
         self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
-        self.route(job, Ask(verb, job, body, self.me, token))
+        ask = Ask(verb, job, body, self.me, token)
+        if site is None:
+            self.route(job, ask)
+        else:
+            self.send(site, ask)
 
     def _silent(self, token: int) -> None:
         then, _ = self._asked.pop(token)
@@ -254,6 +284,14 @@ class Context:
     def jittered(self, delay_s: float) -> float:
         """Return `delay_s` or up to a quarter more, so that many agents do not send at the same time."""
         return delay_s * self.rng.uniform(1.0, 1.25)
+
+    def in_round(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Schedule a call in the first round after `delay_s` or up to a quarter more.
+
+        The upkeep of many jobs happens in one step, because waking an agent costs more than the upkeep.
+        """
+        rounds = math.ceil((self.now + self.jittered(delay_s)) / ROUND_S - self._phase)
+        return self.after((rounds + self._phase) * ROUND_S - self.now, call)
 
     def fire(self) -> None:
         while self._timers and self._timers[0].at <= self.now:
@@ -285,6 +323,10 @@ class Context:
         """Return a number that no other request of this agent has."""
         self._count += 1
         return self._count
+
+    def source(self) -> str:
+        """Return a name for a sequence of numbers that this agent counts."""
+        return f"{self.name}/{self.token()}"
 
     def _ask(self, then: Callable[[Any], None], timeout_s: float) -> int:
         token = self.token()

@@ -106,7 +106,7 @@ class Dispatcher:
         return handle(passed) or b""
 
     def _refusal(self) -> bytes:
-        return pack(ctl.Verdict(self._member_host.participant, False))
+        return pack(ctl.Verdict(self._context.participant, False))
 
     # -- the tables ------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Dispatcher:
         member_host, leadership, rendezvous = self._member_host, self._leadership, self._rendezvous
         return {
             ctl.Roster: self._on_roster,
-            ctl.Mark: lambda sender, message, payload: self._on_watermark(message),
+            ctl.Mark: lambda sender, message, payload: self._on_watermark(message, is_multicast=False),
             ctl.Stop: lambda sender, message, payload: self._on_stop(message),
             ctl.Fenced: lambda sender, message, payload: None,  # its fence has stored the epoch
             ctl.Announce: lambda sender, message, payload: rendezvous.on_announce(message),
@@ -210,10 +210,12 @@ class Dispatcher:
         member = self._member_host.members.get(message.job)
         return member if member is not None and member.manifest.incarnation == message.incarnation else None
 
-    def _on_watermark(self, message: ctl.Mark) -> None:
+    def _on_watermark(self, message: ctl.Mark, *, is_multicast: bool = True) -> None:
         if member := self._marked(message):
             member.on_watermark(message)
             self._member_host.site_parts.released(message.job, message.closed)
+            if not is_multicast:
+                member.trees.on_watermark(message)
 
     def _on_stop(self, message: ctl.Stop) -> None:
         self._member_host.stop(message.job, message.incarnation)

@@ -66,7 +66,7 @@ from elfmesh.control.requests.verbs import of_job
 from elfmesh.control.requests.voting import contradicted, voting
 from elfmesh.control.restoring import restore
 from elfmesh.machine import Caused, Contact, Effect, Event, Message, Received, Rng, Tick
-from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
+from elfmesh.overlay.events import Joined, Leave, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
     Attached,
     BecameRoot,
@@ -127,6 +127,8 @@ class Control:
         self.requests.broken = partial(contradicted, self.leadership)
         self.member_host.departed, self.member_host.votes_on = self.drain.over, self.drain.jobs
         self.sites = VotingSites(self.context, self.leadership, self.member_host.site_parts)
+        reads = self.request_handler.site_reads
+        self.sites.shown, reads.lines = reads.shown, self.sites.lines
         parts = self.context, self.member_host, self.roots, self.rendezvous, self.requests, self.leadership
         others = self.request_handler, self.drain, self.programs, self.sites
         self.dispatcher = Dispatcher(*parts, *others)
@@ -255,7 +257,7 @@ class Control:
                 self.leadership.first.known_peers.met(event.contact)
                 self.dead.gone(event.contact.id)
             case PeerDown():
-                self.context.lost(event.id)
+                self.context.lost(event.id, stopped=event.stopped)
                 self.dead.lost(self.leadership.first.known_peers.lost(event.id))
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
@@ -292,6 +294,8 @@ class Control:
                     self.member_host.carries(event)
             case Joined():
                 self._enter()
+            case Leave():
+                self.member_host.stopping()
             case Restored():
                 restore(event, self.context, self.leadership, self.member_host, self.programs, self.dead)
             case _:
@@ -312,7 +316,7 @@ class Control:
     def _enter(self) -> None:
         """Begin after the agent has joined the overlay; before, it would be the root of all its trees."""
         if self._joined:
-            self.member_host.ask_soon()
+            self.member_host.questions.soon()
             return
         self._joined = True
         self.context.joined_at = self.context.grown_at = self.context.now

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh import ids
+from elfmesh.agent.runtime.compute_threads import made_in_turn
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol import events as ctl
 from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
@@ -316,10 +317,7 @@ class World:
             case ctl.Left():
                 agent.left += 1
             case ctl.Finalise():
-                done = derive(effect) if effect.inputs and not effect.parts else finalise(effect)
-                if self.poison and effect.parts:
-                    done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
-                self.post(HOP_S, agent, paged(done, self.page_bytes))
+                self.post(HOP_S, agent, made_in_turn(effect, self._made))
             case ctl.MergeEarly():
                 self.post(HOP_S, agent, agent.root.merged_early(effect))
             case ctl.Recompute():
@@ -345,6 +343,11 @@ class World:
                 pass  # the workers have no open panes, and all agents find each other here
             case _:
                 raise AssertionError(f"no host carries out {effect}")
+
+    def _made(self, effect: ctl.Finalise) -> ctl.Finalised:
+        if self.poison and effect.parts:
+            return ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
+        return paged((finalise if effect.parts or not effect.inputs else derive)(effect), self.page_bytes)
 
     # -- clients ---------------------------------------------------------------------------------------
 

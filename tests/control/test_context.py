@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elfmesh.control import context as module
-from elfmesh.control.context import GONE_S, NOT_ROOT_S, PUBLISH_GRACE_S, QUESTION_S, Alarm, Context
+from elfmesh.control.context import GONE_S, NOT_ROOT_S, PUBLISH_GRACE_S, QUESTION_S, ROUND_S, Alarm, Context
 from elfmesh.control.protocol.messages import Answered, pack
 from elfmesh.machine import Contact, Send
 from elfmesh.overlay.events import Lookup
@@ -47,6 +47,25 @@ def test_a_timer_that_was_taken_back_neither_fires_nor_counts_as_a_deadline(cont
     assert fired == [2]
     after: float | None = context.deadline
     assert after is None
+
+
+def test_the_upkeep_of_many_jobs_shares_the_rounds_of_an_agent(context: Context) -> None:
+    times = set[float]()
+    for at in range(100):
+        context.now = 0.01 * at
+        timer = context.in_round(5.0, lambda: None)
+        assert 5.0 <= timer.at - context.now <= 1.25 * 5.0 + ROUND_S
+        times.add(round(timer.at, 6))
+    assert len(times) <= 4
+    assert len({round(at % ROUND_S, 6) for at in times}) == 1
+
+
+def test_agents_have_different_rounds() -> None:
+    others = [Contact(bytes(18) + number.to_bytes(2), "host", 1) for number in (0, 0x4000)]
+    found = [
+        Context(each, "", random.Random(1), lambda topic: {}).in_round(5.0, lambda: None) for each in others
+    ]
+    assert [each.at % ROUND_S for each in found] == [0.0, 0.25]
 
 
 def test_an_alarm_fires_once_for_each_setting(context: Context) -> None:
@@ -123,11 +142,18 @@ def test_an_agent_that_was_lost_is_gone_until_it_is_met_or_a_while_has_passed(co
     context.lost(b"b")
     context.met(b"b")
     assert (context.is_gone(b"a"), context.is_gone(b"b")) == (True, False)
+    assert (context.gone_since(b"a"), context.gone_since(b"b")) == (0.0, None)
     context.now = GONE_S
     assert not context.is_gone(b"a")
+    assert context.gone_since(b"a") is None
     context.lost(b"a")
     context.grown(b"a")
     assert (context.is_gone(b"a"), context.grown_at, context.changed_at) == (False, GONE_S, GONE_S)
+    context.lost(b"a", stopped=True)
+    context.lost(b"b")
+    assert (context.has_stopped(b"a"), context.has_stopped(b"b")) == (True, False)
+    context.met(b"a")
+    assert not context.has_stopped(b"a")
 
 
 def test_only_so_many_agents_that_are_gone_are_remembered(

@@ -42,10 +42,10 @@ def verdict(machine: Control, epoch: int) -> Verdict:
 
 
 def test_a_job_that_was_stopped_here_does_not_start_again_after_a_restart() -> None:
-    takes_part = Verdict(Participant(ME, "me"), True)
+    takes_part = Verdict(Participant(ME, "me", stands_by=True), True)
     assert verdict(restored(), 1) == takes_part
     stopped = (admission.KIND, JOB.job_id, JOB.incarnation.encode())
-    assert verdict(restored(stopped), 1) == Verdict(Participant(ME, "me"), False)
+    assert verdict(restored(stopped), 1) == Verdict(Participant(ME, "me", stands_by=True), False)
 
 
 def test_an_agent_is_a_member_again_and_knows_the_epoch() -> None:

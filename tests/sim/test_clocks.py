@@ -83,6 +83,10 @@ def test_a_quiet_agent_whose_clock_is_ahead_closes_no_interval_of_the_future(ahe
         fleet = await started(ahead_s)
         await write(fleet, 30.0, random.Random(1))
         await exact(fleet)
+        quiet = fleet.agents[QUIET].local
+        assert quiet is not None
+        clock = quiet.facts("clock")
+        assert clock["now_us"] - clock["agreed_us"] > (ahead_s - 5) * 1e6, "numbers of ordered records"
 
     vloop.run(main())
 

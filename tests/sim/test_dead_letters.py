@@ -34,14 +34,18 @@ def letters(agent: SimAgent) -> dict[int, int]:
     return {letter.interval: letter.counts[0] for letter in found}
 
 
+PATHS = TEXT.replace("DEADLINE", "PATHS 3 ACROSS region DEADLINE")
+
+
+@pytest.mark.parametrize("text", [TEXT, PATHS], ids=["one tree", "paths"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_member_that_was_cut_off_loses_no_record_in_silence(restarted: bool) -> None:
+def test_a_member_that_was_cut_off_loses_no_record_in_silence(restarted: bool, text: str) -> None:
     async def main() -> tuple[SimFleet, SimAgent, Results]:
         rng = random.Random(3)
-        fleet = SimFleet(5, 6)
+        fleet = SimFleet(5, 6, regions=("ap", "eu", "us") if text == PATHS else ("",))
         await fleet.start()
         await asyncio.sleep(15)
-        await fleet.apply(TEXT)
+        await fleet.apply(text)
         await write(fleet, 10, rng)
         await until(lambda: fleet.results("sim/sums", 0), 60)
         cut = simple_member(fleet)

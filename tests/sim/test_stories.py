@@ -26,6 +26,34 @@ async def traffic(fleet: SimFleet, seconds: float) -> None:
         await asyncio.sleep(0.25)
 
 
+RESTART_S = 8.0
+"""How long an agent takes to be there again; its intervals end every two seconds."""
+
+
+@pytest.mark.parametrize("paths", ["", "PATHS 3 ACROSS region"])
+def test_agents_that_are_restarted_one_after_the_other_are_in_all_records(paths: str) -> None:
+    async def main() -> None:
+        fleet = SimFleet(2, 5, regions=("ap", "eu", "us", "ap", "eu") if paths else ("",))
+        await fleet.start()
+        await fleet.apply(JOB.replace("DEADLINE '3 s'", f"DEADLINE '1 s' {paths}"))
+        writing = asyncio.create_task(traffic(fleet, 20.0 + 5 * (RESTART_S + 6.0)))
+        await asyncio.sleep(20.0)
+        for agent in fleet.agents:
+            await agent.stop()
+            await asyncio.sleep(RESTART_S)
+            await agent.start(fleet.seeds(agent))
+            await asyncio.sleep(6.0)
+        await writing
+        await asyncio.sleep(5.0)
+        records = [record for record, _ in await fleet.results("sim/n")]
+        assert len(records) > 30
+        partial = [(record.index, record.missing) for record in records if record.state != "FINAL"]
+        assert partial == []
+        fleet.check()
+
+    vloop.run(main())
+
+
 async def story_at(agent: SimAgent, interval: int | None = None) -> Reply:
     return await story(agent.ask, {"job": "sim/n"} | ({} if interval is None else {"interval": interval}))
 

@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from tests.agent.runtime.test_compute_threads import (
+    test_an_order_makes_each_interval_with_the_groups_that_the_one_before_it_leaves_open as in_turn,
+)
 from tests.agent.runtime.test_core import (
     test_data_of_a_host_is_sent_to_no_agent_that_its_rule_excludes as stays_inside,
 )
@@ -22,6 +26,12 @@ from tests.control.closing.stores.test_replica_buffers import (
 )
 from tests.control.closing.test_commit import (
     test_a_change_of_the_roster_waits_until_no_votes_can_close_an_interval as roster_waits,
+)
+from tests.control.closing.test_eviction import (
+    test_a_window_longer_than_the_eviction_names_the_member_that_died_inside_it as died_inside,
+)
+from tests.control.closing.test_interval_closer import (
+    test_a_group_that_may_end_without_records_is_waited_for as waits_for_groups,
 )
 from tests.control.closing.test_interval_closer import (
     test_an_incomplete_interval_ends_the_grant_before_it_is_decided as grant_ends,
@@ -40,6 +50,7 @@ from tests.control.master.test_members import (
     test_no_interval_expects_an_agent_that_has_left_by_a_second_number as second_number,
 )
 from tests.control.master.test_ordering import noticed as one_order
+from tests.control.master.test_result_service import begins_again
 from tests.control.master.test_trees import (
     test_all_trees_of_a_partition_follow_the_one_that_has_begun_another_attempt as follow_each_other,
 )
@@ -59,13 +70,22 @@ from tests.control.paths.test_inheritance import (
 from tests.control.paths.test_part_requests import (
     test_requested_bytes_use_up_a_budget_and_one_request_in_a_while_is_free as within_budget,
 )
+from tests.control.paths.test_site_records import open_until_closed, reads_whole_records
 from tests.control.paths.test_site_records import (
     test_a_site_does_not_vote_on_an_interval_with_a_revision as abstains,
 )
 from tests.control.paths.test_site_records import (
     test_a_site_votes_when_it_has_the_contributions_of_all_members as waits_for_all,
 )
-from tests.control.paths.test_sites import closes_at_once, read_near, requested_in_time
+from tests.control.paths.test_sites import (
+    closes_at_once,
+    in_time_before_an_end,
+    read_near,
+    requested_in_time,
+)
+from tests.control.register.grants.test_stale_voters import (
+    test_a_voter_behind_a_cut_link_gets_the_folded_value_from_the_voter_that_it_reaches as behind_a_cut,
+)
 from tests.control.register.test_changes import (
     test_a_change_ends_a_grant_and_a_joint_value_gets_none as joint_without,
 )
@@ -82,12 +102,25 @@ from tests.control.register.test_members import (
     test_a_voter_far_from_the_job_is_settled_after_a_majority_near_it_knows as far_voter,
 )
 from tests.control.register.test_votes import (
+    test_a_voter_that_takes_records_of_another_gets_the_next_ones_with_the_vote as takes_records,
+)
+from tests.control.register.test_votes import (
     test_the_next_value_has_a_single_vote_too_because_a_majority_may_have_voted_so as single_vote,
 )
 from tests.control.replicas import test_prefix_store as prefix_store
 from tests.control.replicas import test_standby_plans as standby_plans
+from tests.control.replicas.test_copy_peers import (
+    test_a_peer_that_acknowledges_nothing_is_replaced_although_the_roster_has_it as silent_peer,
+)
+from tests.control.requests.test_handler import (
+    test_a_request_behind_a_cut_link_is_passed_on_by_voters_and_no_agent_takes_over as passed_on_by_voters,
+)
+from tests.control.requests.test_job_question import (
+    test_a_request_for_results_goes_to_the_near_site_and_repeated_to_the_others_too as others_are_asked,
+)
 from tests.control.test_leaving_flows import every_window
 from tests.control.test_second_way_flows import noticed as asked_directly
+from tests.control.upstream.test_poller import asked_at_a_site
 from tests.exhaustive import few
 from tests.ingest import test_early_partitions as early_partitions
 from tests.ingest.inputs.test_posts import (
@@ -95,6 +128,12 @@ from tests.ingest.inputs.test_posts import (
 )
 from tests.ingest.inputs.test_spool_reader import (
     test_a_source_is_not_at_its_end_while_a_post_waits_for_the_disk as post_waits,
+)
+from tests.ingest.sources.test_stream_times import (
+    test_a_late_record_among_earlier_ones_is_read as late_record,
+)
+from tests.ingest.sources.test_stream_times import (
+    test_the_index_of_a_file_that_begins_in_the_same_way_is_not_followed as other_index,
 )
 from tests.ingest.test_early_rows import test_the_boot_counts_before_the_number as boot_counts
 from tests.ingest.worker.test_late_versions import (
@@ -198,6 +237,8 @@ NOTICED_BY = {
     ),
     "returned-voters": comes_back,
     "post-awaited": post_waits,
+    "greatest-time": late_record,
+    "index-of-this-file": other_index,
     **dict.fromkeys(topics.SAFEGUARDS, one_order),
     "post-times": steps_back,
     "canonical-order": sorts_its_posts,
@@ -219,14 +260,25 @@ NOTICED_BY = {
     "part-requests": closes_at_once,
     "late-groups-are-requested": requested_in_time,
     "part-budget": within_budget,
+    "sites-are-asked-before-an-end": in_time_before_an_end,
     "votes-are-folded": single_vote,
+    "records-on-request": takes_records,
     "no-grant-while-joint": joint_without,
     "texts-that-may-vote": texts_that_vote,
     "site-waits-for-all": waits_for_all,
     "site-abstains": abstains,
+    "whole-records-are-voted-on": reads_whole_records,
+    "sites-are-read-too": asked_at_a_site,
+    "complete-is-not-closed": open_until_closed,
+    "revisions-of-one-site": begins_again,
     "grant-ends-first": grant_ends,
+    "groups-in-making": waits_for_groups,
+    "groups-in-turn": in_turn,
     "roster-waits-for-votes": roster_waits,
     "inherits-known-numbers": other_numbers,
+    "stale-voters-get-the-value": behind_a_cut,
+    "spare-sites-are-asked": others_are_asked,
+    "reached-through-others": passed_on_by_voters,
     "readable-when-chosen": read_near,
     "sealed-ahead-is-not-due": every_window,
     "handed-over-before-the-end": ends_when_acknowledged,
@@ -238,7 +290,10 @@ NOTICED_BY = {
     "prefix-ends-with-its-seal": (
         prefix_store.test_a_window_has_only_what_was_read_before_its_member_sealed_it
     ),
+    "eviction-after-windows": died_inside,
+    "silent-peer-is-replaced": silent_peer,
     "plan-changes-for-a-gain": standby_plans.test_noise_of_the_rates_moves_no_chain,
+    "plan-of-settled-rates": (standby_plans.test_while_the_load_moves_the_plan_waits_and_then_changes_once),
     "standbys-within-their-rate": (
         standby_plans.test_a_plan_above_its_rate_is_replaced_at_once_and_the_dear_member_stays_out
     ),
@@ -275,6 +330,7 @@ def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) ->
         notices()
         with without(name), pytest.raises(AssertionError):
             notices()
+        mock.patch.stopall()  # the fixtures of borrowed tests do not run here
         return
     assert REGISTRY[name].elsewhere == "tests/ingest/worker/test_late_versions.py"
     with without(name):

@@ -1,4 +1,4 @@
-"""The simulated disk loses what it should lose, and nothing else."""
+"""The simulated disk loses what it should lose; a fault there kills the agent that writes, and no other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from elfmesh.errors import StorageError
+from elfmesh.storage import failpoints
 from elfmesh.storage.storage import DiskStorage
 from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.fleet import Swarm
+from tests.sim.swarm.host import Host, Killed
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.platter import Disk
+from tests.sim.swarm.scenario import Scenario, draw
+from tests.sim.swarm.shapes import small
+from tests.sim.world import vloop
 
 
 @pytest.fixture
@@ -117,3 +123,29 @@ def test_a_directory_is_renamed_with_all_of_its_files_or_not_at_all(
         seen.add(tuple(disk.names))
         assert all(path(name).parent.exists() for name in disk.names)
     assert seen == {tuple(f"/h/data/{at}/{name}" for name in ("one", "other")) for at in ("log", "log.old")}
+
+
+async def _killed_at(place: str, scenario: Scenario, system: SimOS, path: type[SimPath]) -> None:
+    swarm = Swarm(scenario, system, path, None)
+    killed: list[Host | None] = []
+
+    def kill() -> None:
+        killed.append(swarm.around.running)
+        raise Killed(place)
+
+    await swarm.begin()
+    other, host = swarm.hosts[:2]
+    host.kill()
+    other._entered()
+    failpoints._arm(place, 1, kill)
+    assert not host.start()
+    assert killed == [host]
+    assert host.start(), "its supervisor can start it again"
+    await swarm.end()
+
+
+@pytest.mark.parametrize("place", ["storage.replace", "storage.replaced"])
+def test_a_fault_that_is_due_while_an_agent_starts_kills_that_one(place: str) -> None:
+    system, scenario = SimOS(), small()(draw(0))
+    with installed(system, scenario.poll_s, scenario.read_bytes) as path:
+        vloop.run(_killed_at(place, scenario, system, path))

@@ -29,6 +29,7 @@ from tests.sim.swarm.judging.history import (
 from tests.sim.swarm.judging.invariants import ALL
 from tests.sim.swarm.judging.oracle import HostTruth, Truth
 from tests.sim.swarm.judging.outcome import Outcome
+from tests.sim.swarm.judging.sites import LeftOut
 from tests.sim.swarm.recovering import YIELD_S, Recovery
 from tests.sim.swarm.scenario import NEW_DISK, draw, sealed
 from tests.sim.swarm.workload import Written
@@ -104,6 +105,10 @@ def swap_final(out: Outcome, index: int, **fields: object) -> None:
 def frame(out: Outcome, at: int, **fields: object) -> None:
     sealed = out.truths[KEY].hosts["h1"].sealed
     sealed[at] = replace(sealed[at], **fields)  # type: ignore[arg-type]  # the fields of a contribution
+
+
+def left_out(out: Outcome) -> None:
+    out.history.sites.left_out.append(LeftOut(20.0, 10.0, "h1", "h2", "sums 5 without h1"))
 
 
 def twice(out: Outcome) -> None:
@@ -232,6 +237,8 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I17 racks": lambda out: out.crowded.append("three voters in one rack"),
     "I18 idle paths": lambda out: out.starving.append("one tree of r1 is used"),
     "D-23 residency": lambda out: out.history.residence.elsewhere.append("Part went to r2"),
+    "I19 site parts": left_out,
+    "I20 shown": lambda out: out.history.sites.shown.update({KEY: [record(5)]}),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
     "topics": posts_out_of_order,
     "ordered topic": two_orders,

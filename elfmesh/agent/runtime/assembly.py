@@ -35,7 +35,7 @@ from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import own_rss_bytes
 from elfmesh.ingest.ports import HELD_BYTES_MAX, Results
 from elfmesh.ingest.scheduling.scheduler import Scheduler
-from elfmesh.ingest.stream_infos import infos_of
+from elfmesh.ingest.stream_infos import infos_of, names_of
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
@@ -99,7 +99,6 @@ class AgentParts:
         disk_bytes: limit of the frame log; None: no limit.
         fanout: maximum number of children in one tree.
         security: returns how connections are secured.
-        infos: announced descriptions of streams; None: they are derived from the settings.
         late: whether `load_engine` loads the engine after the start.
         forget_after_s: how long a dead agent is listed.
     """
@@ -133,7 +132,6 @@ class AgentParts:
     guard: CrashGuard | NoGuard = NO_GUARD
     fanout: int = FANOUT_MAX
     security: Callable[[], Mapping[str, Any]] = dict
-    infos: tuple[StreamInfo, ...] | None = None
     late: bool = False
     forget_after_s: float = FORGET_AFTER_S
 
@@ -167,6 +165,7 @@ class LocalAgent:
         state = StateLog(parts.storage, me.id, me.incarnation, rewritten)
         state_rewritten(parts.storage, me.incarnation)
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
+        self._loads_later = not loaded
         if loaded and parts.late:
             engine.load()  # blocking is acceptable, because no client waits for an answer yet
         self.control = Control(
@@ -202,12 +201,12 @@ class LocalAgent:
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
-        streams = self._parts.infos
-        if streams is None:
-            streams = infos_of(self._parts.streams)
+        self.pump.start(self._carried(names_of if self._loads_later else infos_of), seeds)
+
+    def _carried(self, about: Callable[[Mapping[str, StreamConfig]], tuple[StreamInfo, ...]]) -> LocalStreams:
         lookups = () if self._parts.lookups is None else self._parts.lookups.names
         labels = tuple(sorted(self._parts.labels.items()))
-        self.pump.start(LocalStreams(streams, labels, lookups), seeds)
+        return LocalStreams(about(self._parts.streams), labels, lookups)
 
     async def load_engine(self) -> None:
         """Load the engine in a thread, and then deliver the events that wait for it."""
@@ -216,6 +215,8 @@ class LocalAgent:
         except Exception as error:
             self.pump.fail(error)
             return
+        if self._loads_later:
+            self.pump.step(self._carried(infos_of))
         for event in self._late.release():
             self.pump.step(event)
         self.loaded.set()
@@ -260,7 +261,8 @@ class LocalAgent:
             warnings = [*warnings_of(about, parts.wall_us() / 1e6)]
             return {"problem": problem, **found, "insecure": insecure, "warnings": warnings}
         if topic == "clock":
-            return {"now_us": self._parts.wall_us()}
+            now_us = self._parts.wall_us()
+            return {"now_us": now_us, "agreed_us": self._agreed_us(now_us)}
         if topic == "round trips":
             return {"seconds": self.overlay.round_trips()}
         if topic == "functions":

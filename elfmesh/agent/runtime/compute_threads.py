@@ -14,6 +14,7 @@ import logging
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,7 @@ from elfmesh.ingest import traces
 from elfmesh.ingest.host import Executor
 from elfmesh.ingest.timings import timed
 from elfmesh.machine import Event
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Merged, MergeRequest
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.storage.failpoints import reach
@@ -133,7 +135,7 @@ class HeavyWork:
             case ctl.MergeEarly():
                 outcome = self._merged_early(request)
             case _:
-                outcome = self._timed(request)
+                outcome = made_in_turn(request, self._timed)
         self._remember(_kind_of(request), self._cpu_s() - began_s)
         return outcome
 
@@ -200,6 +202,22 @@ class HeavyWork:
         return str(error) or type(error).__name__
 
 
+def made_in_turn(order: ctl.Finalise, make: Callable[[ctl.Finalise], ctl.Finalised]) -> ctl.Finalised:
+    """Return the outcome of an order and of those in its `then`; `make` makes the rows of one interval."""
+    made = [make(order)]
+    for each in order.then:
+        if made[-1].error:
+            break
+        made.append(make(continuing(each, made[-1])))
+    return replace(made[0], then=tuple(made[1:]))
+
+
+@safeguard("groups-in-turn")
+def continuing(order: ctl.Finalise, before: ctl.Finalised) -> ctl.Finalise:
+    """Return an order with the groups that the order before it has left open."""
+    return replace(order, open=before.open)
+
+
 def _kind_of(request: Request) -> tuple[type[Request], bytes]:
     return type(request), request.tree if isinstance(request, MergeRequest) else request.job
 
@@ -224,6 +242,7 @@ def _bytes_of(request: Request) -> int:
     if isinstance(request, MergeRequest):
         return sum(map(len, request.parts))
     if isinstance(request, ctl.MergeEarly):
-        return len(request.payload)
+        return sum(len(each.payload) for each in request.states)
     read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)
-    return read + sum(len(part) for partition in request.parts for part in partition)
+    read += sum(len(part) for partition in request.parts for part in partition)
+    return read + sum(map(_bytes_of, request.then))

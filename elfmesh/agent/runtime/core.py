@@ -14,7 +14,7 @@ Paper: ELF 2.1, Figure 2 (the layers of one agent).
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -144,17 +144,19 @@ class AgentCore:
         queue: deque[tuple[Machine, Event]] = deque()
         kind: type[Any] = type(event)
         self._causes.follow(b"")
-        if isinstance(event, Received) and isinstance(event.message, srt_messages.SegmentUp):
-            self._received(event.sender, event.message, now)
-        if kind is Tick:
+        if type(event) is Received:
+            message = event.message
+            if type(message) is srt_messages.SegmentUp:
+                self._received(event.sender, message, now)
+            queue.extend([(machine, event) for machine in self._readers[type(message)]])
+        elif kind is Tick:
             # only machines that are due, so that a tick costs no more than necessary
             for machine in self._machines:
                 deadline = machine.deadline
                 if deadline is not None and deadline <= now:
                     queue.append((machine, event))
         else:
-            for machine in self._readers[type(event.message) if isinstance(event, Received) else kind]:
-                queue.append((machine, event))
+            queue.extend([(machine, event) for machine in self._readers[kind]])
         for _ in range(STEPS_MAX):
             if not queue:
                 return outside
@@ -200,10 +202,10 @@ class AgentCore:
         if isinstance(effect, _QUESTIONS):
             self._token += 1
             self._asked[self._token] = _Asked(source, effect.token)
-            queue.append((self.overlay, replace(effect, token=self._token)))
+            queue.append((self.overlay, structs.replace(effect, token=self._token)))
         elif isinstance(effect, _ANSWERS):
             asked = self._asked.pop(effect.token)
-            queue.append((asked.machine, replace(effect, token=asked.token)))
+            queue.append((asked.machine, structs.replace(effect, token=asked.token)))
         elif type(effect) in _INSIDE:
             assert isinstance(effect, Event)
             queue.extend((machine, effect) for machine in self._readers.get(type(effect), ()))

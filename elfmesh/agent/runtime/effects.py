@@ -103,7 +103,7 @@ class Outbox:
         """Execute effects that need not wait for the disk, and queue the others. Never blocks."""
         waits_s = 0.0 if self._stored.is_set() else now - self._writing_since
         for effect in effects:
-            if not self.problem and overtakes(effect, waits_s):
+            if overtakes(effect, waits_s) and not self.problem:
                 self._carry_out(effect)
             else:
                 self._waiting.append(effect)
@@ -122,7 +122,7 @@ class Outbox:
     def _drain(self) -> None:
         while self._waiting and self._stored.is_set():
             effect = self._waiting.popleft()
-            if isinstance(effect, Store):
+            if type(effect) is not Send and isinstance(effect, Store):  # a send is the most frequent effect
                 self._stored.clear()
                 self._writing_since = asyncio.get_running_loop().time()
                 self._spawn(self._store(effect))

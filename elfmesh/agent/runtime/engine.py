@@ -56,13 +56,17 @@ def load() -> None:
         if name not in sys.modules:
             reach("load", name)
         importlib.import_module(name)
-    _report_plugins()
+    _report()
 
 
 @cache
-def _report_plugins() -> None:
+def _report() -> None:
+    from elfmesh.agent.runtime.native import fallback_reasons
+
     for each in refused():
         log.warning("%s", each)
+    for reason in fallback_reasons():
+        logging.getLogger("elf.agent").warning("%s", reason)
 
 
 class LateCompute:

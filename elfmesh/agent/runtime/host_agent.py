@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.metrics.page import AgentPage
 from elfmesh.agent.net.api_server import ApiServer, cannot_bind
@@ -37,7 +39,7 @@ from elfmesh.api.web.programs import ProgramHost
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.jobs.hidden_fields import FieldRules
 from elfmesh.control.jobs.row_pages import RowLimits
-from elfmesh.control.protocol.events import Recompute, Recomputed, StreamInfo
+from elfmesh.control.protocol.events import Recompute, Recomputed
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.ingest import traces
 from elfmesh.ingest.authority.audit import AuditedApi, open_audit
@@ -51,19 +53,23 @@ from elfmesh.ingest.inputs.host import Inputs
 from elfmesh.ingest.lookups import LookupTables
 from elfmesh.ingest.memory import Seldom
 from elfmesh.ingest.scheduling.scheduler import Scheduler
+from elfmesh.ingest.stream_infos import format_settings, infos_of, is_plain
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.tap import Taps
 from elfmesh.machine import Contact
+from elfmesh.plugins import FORMATS, plugins
 from elfmesh.storage import starving
 from elfmesh.storage.crashes import CrashGuard
 from elfmesh.storage.identity import load_identity
 from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.spill import SpillStore
 from elfmesh.storage.storage import DiskStorage, check_private
+from elfmesh.version import VERSION
 
 if TYPE_CHECKING:
     from elfmesh.ingest.authority.redact import Redactor
     from elfmesh.ingest.parsers import StreamFormat
+    from elfmesh.ingest.sources.stream_times import StreamTimes
     from elfmesh.ingest.worker.reader import Reader
 
 log = logging.getLogger("elf.agent")
@@ -100,7 +106,7 @@ def run(
     """
     confinement.hide_memory()
     check_private(config.directory)
-    infos, slower = _look_at_formats(config)
+    _check_formats(config)
     limits = config.limits
     lower(limits.nice, limits.io_class)
     if limits.engine != "start":
@@ -111,13 +117,11 @@ def run(
     for name, stream in config.streams.items():
         if stream.path and not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
             log.warning("stream %s: no file is there yet at %s", name, stream.path)
-    for reason in slower:
-        log.warning("%s", reason)
     storage = DiskStorage(config.directory)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             service = Service(notifier or Notifier(), config, read)
-            runner.run(_main(config, infos, storage, ready, service))
+            runner.run(_main(config, storage, ready, service))
     finally:
         storage.close()
     return 0
@@ -154,28 +158,36 @@ def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamForm
 def _readers(config: AgentConfig, inputs: Inputs) -> Callable[[str, StreamConfig], Reader]:
     new_format = _formats_of(config)
     format_of_stream = cache(lambda name: new_format(name, config.streams[name]))
-    return lambda name, stream: inputs.reader(name, stream, format_of_stream(name), for_jobs=True)
+    times_of_stream = cache(partial(_times_of, config))
+    return lambda name, stream: inputs.reader(
+        name, stream, format_of_stream(name), for_jobs=True, times=times_of_stream(name)
+    )
 
 
-def _look_at_formats(config: AgentConfig) -> tuple[tuple[StreamInfo, ...], list[str]]:
-    """Return the announced descriptions of the streams, and reasons for slower operation.
+def _times_of(config: AgentConfig, name: str) -> StreamTimes:
+    """Open the time indexes of a stream, which hold as long as the times of its lines are read as now."""
+    from elfmesh.ingest.sources.stream_times import StreamTimes
+
+    stream, hidden = config.streams[name], config.fields
+    plugin = plugins(FORMATS).get(stream.format.partition(":")[0])
+    read_by = (VERSION, str(plugin), format_settings(stream), hidden.deny, hidden.allow)
+    return StreamTimes(config.directory / "times" / name, msgspec.json.encode(read_by, order="sorted"))
+
+
+def _check_formats(config: AgentConfig) -> None:
+    """Make the formats that settings can make wrong, because this is reported before the ready line.
+
+    Formats need Arrow and numpy, so the others are made with the engine.
 
     Raises:
         ConfigError: settings of a stream are invalid.
     """
-    from elfmesh.agent.runtime.native import fallback_reasons
-
-    new_format = _formats_of(config)
-    made = {name: new_format(name, stream) for name, stream in config.streams.items()}
-    infos = tuple(
-        StreamInfo.of(name, config.streams[name].format, each.static_schema) for name, each in made.items()
-    )
-    return infos, fallback_reasons()
+    doubtful = {name: stream for name, stream in config.streams.items() if not is_plain(stream)}
+    if doubtful:
+        infos_of(doubtful)
 
 
-async def _main(
-    config: AgentConfig, infos: tuple[StreamInfo, ...], storage: DiskStorage, ready: Ready, service: Service
-) -> None:
+async def _main(config: AgentConfig, storage: DiskStorage, ready: Ready, service: Service) -> None:
     async with AsyncExitStack() as stack:
         guard, security = CrashGuard(config.directory, time.time), Security(config)
         stopping = stack.enter_context(Stopping(guard.stop, STOP_S + LEAVE_S * config.leaves))
@@ -218,7 +230,6 @@ async def _main(
                 gate=gate,
                 guard=guard,
                 security=security.describe,
-                infos=infos,
                 late=True,
                 forget_after_s=config.control.forget_after_s,
             )

@@ -79,6 +79,7 @@ class Collection:
     def resumed(self) -> None:
         """Restart all delays, because the pause of a job is not a delay of its members."""
         self._resumed_at = self._term.context.now
+        self.straggler_policy.resumed()
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...], copy: int = 0) -> None:
         """Add a segment that a tree of a partition has delivered; `copy` is the number of the tree."""

@@ -128,7 +128,7 @@ def decide_late(
         state: decision of the straggler policy; None: wait.
         again_at: when the policy has to decide again.
         held_up: whether contributions that the missing members have sealed may be on their way.
-        copies_at: until when peers may send copies of dead members' contributions.
+        copies_at: until when peers may send copies of missing members' contributions, and sites their parts.
         held_bytes: size of the payloads that are held for open intervals.
     """
     # A skip requires that the members themselves are late, not only their messages.

@@ -20,6 +20,7 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Stage
+from elfmesh.safeguards import safeguard
 
 EVICT_S = 300.0
 """Minimum time for which a dead member stays on the roster."""
@@ -89,6 +90,7 @@ class Evictions:
                 found.append(number)
         return found
 
+    @safeguard("eviction-after-windows")
     def _not_begun(self, frontier: int | None, at: int, since: float) -> int | None:
         if frontier is None and self._context.now - since < AGAIN_S:
             return None

@@ -60,6 +60,9 @@ from elfmesh.srt.coverage import bits_of
 IN_FLIGHT_MAX = 8
 """Maximum number of intervals that are being finalised (D-6)."""
 
+IN_TURN_BYTES_MAX = 256 << 10
+"""Maximum size of the payloads of intervals of one order, because the rows of the first wait for the last."""
+
 
 @safeguard("grant-ends-first")
 def needs_master(decision: Decision) -> bool:
@@ -79,6 +82,7 @@ class Closer:
         self.errors, self.tentative, self.latency_stats = term.errors, term.tentative, term.latency_stats
         self.frozen = self.founding = self.paused = self.behind = False
         self._closing: deque[Closing] = deque()
+        self._orders: list[Finalise] = []
 
     @property
     def closed(self) -> int:
@@ -113,8 +117,22 @@ class Closer:
         self.advance()
 
     def finalised(self, event: Finalised) -> None:
-        """Take the rows of an interval, or the error that prevents them."""
-        interval, groups = event.interval, self._term.open_groups
+        """Take the rows of the intervals of an order, or the error that prevents them."""
+        groups = self._term.open_groups
+        for each in (event, *event.then):
+            closing = self._being_made(each)
+            if closing is None:
+                return
+            if self._made(closing, each):
+                break  # the rows behind it were made with other groups
+        self._order([each.order for each in self._closing if each.order is not None])
+        self.publish()
+        if groups.at(event.interval):
+            self.advance()
+
+    def _being_made(self, event: Finalised) -> Closing | None:
+        """Return the interval that waits for these rows; None: they are those of a tentative record."""
+        interval = event.interval
         made = event.error or f"rows of revision {event.rev}"
         self._term.context.note("made", event.job, interval, interval + 1, made)
         closing = next((each for each in self._closing if each.record.index == interval), None)
@@ -125,9 +143,12 @@ class Closer:
                 self.tentative.failed(interval, event.rev)
             else:
                 self.tentative.made(interval, event.rev, event.rows)
-            return
-        if closing.phase is not Phase.MAKING:
-            return
+            return None
+        return closing if closing.phase is Phase.MAKING else None
+
+    def _made(self, closing: Closing, event: Finalised) -> str:
+        """Complete a record with its rows. Returns why they cannot be made, or ""."""
+        interval = event.interval
         if event.lacks_prefixes and closing.decision is not None:
             self._term.prefixes.refuse(interval)
             closing.record = without_prefixes(self._term, closing.record, closing.decision)
@@ -136,13 +157,12 @@ class Closer:
             closing.record = replace(closing.record, counts=counts_dict(event.counts))
         if event.accuracy is not None:
             self._term.accuracy.add(*event.accuracy)
-        if problem := groups.made(closing, event):
+        if problem := self._term.open_groups.made(closing, event):
             self.errors.append(f"interval {interval}: {problem}")
+        closing.order = None
         closing.record = self._term.early.judged(closing.record, None if problem else event.withdrawn)
         self._term.leader.keep_pages(interval, () if problem else event.pages)
-        self.publish()
-        if groups.at(interval):
-            self.advance()
+        return problem
 
     def publish(self) -> None:
         """Hand ready records to the committer in order, which publishes them after the register's change."""
@@ -153,6 +173,10 @@ class Closer:
             ready.handed = True
             self.latency_stats.made(ready.record.index)
             self._term.leader.commit(ready.record, ready.rows)
+
+    def published(self, record: ResultRecord) -> None:
+        """State the revisions inside: votes may choose a record without those that were decided here."""
+        self._term.lacking.revised(record.index, record.revs)
 
     def committed(self, count: int) -> None:
         """Handle that the `count` oldest records are published."""
@@ -183,12 +207,14 @@ class Closer:
         before = self.closed
         while self._is_open and len(self._closing) < IN_FLIGHT_MAX and self._decide():
             pass
+        orders, self._orders = self._orders, []
+        self._order(orders)
         self._source.wait(self.next, shows=self._is_open and not self.paused)
         if self.closed != before or (self.frozen and self.idle):
             self._term.leader.advanced()
 
     def _decide(self) -> bool:
-        if self._term.open_groups.waits(self.next, self._closing):
+        if not self._has_turn():
             return False
         decision = self._source.decide(self.next, paused=self.paused)
         if decision is None:
@@ -207,8 +233,28 @@ class Closer:
         self._source.decided(decision.stop)
         return True
 
+    def _has_turn(self) -> bool:
+        """Return whether the next interval may be decided, because its rows are made with known groups."""
+        groups = self._term.open_groups
+        if not groups.waits(self.next, self._closing):
+            return True
+        size = sum(len(part) for each in self._orders for partition in each.parts for part in partition)
+        fits = bool(self._orders) and size < IN_TURN_BYTES_MAX
+        return fits and groups.follows(self.next, self._closing[-1].record)
+
+    def _order(self, orders: list[Finalise]) -> None:
+        """Order rows; those of intervals with open groups are made in turn, by one order."""
+        groups = self._term.open_groups
+        for each in orders:
+            if each.open is None:
+                self._term.context.emit(each)
+        if in_turn := [each for each in orders if each.open is not None]:
+            first, *then = in_turn
+            before = groups.before(first.interval)
+            self._term.context.emit(dataclasses.replace(first, open=before, then=tuple(then)))
+
     def _begin(self, decision: Decision) -> None:
-        index, lacking = decision.index, self._term.lacking
+        index, lacking, groups = decision.index, self._term.lacking, self._term.open_groups
         record, order = self._source.make(decision, self.tentative.rev(index) + 1)
         job = self._term.stages[-1].manifest.job_id
         self._term.context.note("decided", job, record.first, index + 1, decided_as(record))
@@ -219,17 +265,20 @@ class Closer:
         if isinstance(order, Finalise):
             shown = self.tentative.newest(index) if record.state == "FINAL" else None
             order = dataclasses.replace(order, early=self._term.early.rows_of(record), tentative=shown)
+            self._orders.append(order)
         else:
             record = self._term.early.judged(record, None)
-        self._closing.append(Closing(self._term.open_groups.skipped(record), rows, decision=decision))
-        if isinstance(order, Finalise):
-            self._term.context.emit(order)
-        else:
             self._term.context.after(0.0, self.publish)
+        closing = Closing(groups.skipped(record), rows, decision=decision)
+        if isinstance(order, Finalise) and order.open is not None:
+            closing.order = order
+            groups.begin(record)
+        self._closing.append(closing)
 
     def stop(self) -> None:
         self._source.stop()
         self.frozen = True
         self._closing.clear()
+        self._orders.clear()
         self.tentative.clear()
         self._term.early.clear()

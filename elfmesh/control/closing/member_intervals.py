@@ -44,6 +44,7 @@ class MemberIntervals:
         self._noted = FIRST
 
     def begin(self, closer: OpenIntervals) -> None:
+        self._collection.straggler_policy.begin()
         self._latest.begin()
 
     def waits_for(self) -> list[str]:
@@ -65,7 +66,7 @@ class MemberIntervals:
         state: State = "FINAL"
         if missing:
             due = self._collection.due_since(at)
-            if due is None or paused:
+            if due is None or paused or groups.is_making:
                 return None
             late = self._stragglers.decide(at, required, missing, due)
             if late.problem:
@@ -82,12 +83,14 @@ class MemberIntervals:
             prefixes.first(at, stop, partly),
         )
         first = min((each for each in found if each is not None), default=None)
+        # without records of its own, an interval has a record if groups end in it
+        is_known = not groups.is_making or first == found[0]
         return decide(
             at,
             stop,
             first,
             state,
-            settled=first is None or state == "SKIPPED" or self._is_settled(first),
+            settled=first is None or state == "SKIPPED" or (is_known and self._is_settled(first)),
             required=required,
             missing=missing,
             failed=failed,

@@ -6,10 +6,12 @@ store records without them, because only the newest ones are used.
 
 Owns the bytes, which intervals need them, and how they change a record. `ql` owns their content.
 
-Invariants: intervals of such a job are finalised one at a time, each with the groups that its predecessor
-left open. After a skipped interval its predecessor's groups are still open, with completeness 0. An interval
-in which open groups may end has a record even if no member has records for it: where they are due, or (not
-with ROWS and WITHIN) where other members are expected.
+Invariants: intervals of such a job are finalised in order, each with the groups that its predecessor left
+open. Intervals that are decided together are one order; until their rows are made, no further interval is
+decided. An interval is decided behind one whose rows are not made only if it has records of its own, or if no
+group can end before it has. After a skipped interval its predecessor's groups are still open, with
+completeness 0. An interval in which open groups may end has a record even if no member has records for it:
+where they are due, or (not with ROWS and WITHIN) where other members are expected.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class OpenGroups:
         self._data = b""
         self._due_us = 0
         self._start_us: int | None = None
+        self._making = 0
+        self._ends_us = 0
 
     @safeguard("open-groups")
     def restore(self, tail: bytes) -> None:
@@ -59,17 +63,20 @@ class OpenGroups:
     def due(self, start: int, stop: int, required: int, before: int) -> int | None:
         """Return the first of some intervals in which groups may end even if no member has records for it.
 
+        While rows of earlier intervals are made, it is a lower bound (`is_making`).
+
         Args:
             start: the first interval.
             stop: one past the last interval.
             required: members that these intervals expect.
             before: members that the interval before them expects.
         """
-        if not self.before(start):
+        if not (self.before(start) or self.is_making):
             return None
         plan = read_plan(stage_at(self._stages, start).manifest.text)
         changed = required != before and plan.spans not in (ROWS, WITHIN)
-        due = start if changed else max(start, plan.first_after(self._due_us - plan.size_us))
+        ends_us = self._ends_us if self.is_making else self._due_us
+        due = start if changed else max(start, plan.first_after(ends_us - plan.size_us))
         return due if due < stop else None
 
     def needed(self, interval: int, completeness: float) -> bool:
@@ -77,7 +84,7 @@ class OpenGroups:
 
         With ROWS, WITHIN and SESSION, later rows depend on the records that it lacks.
         """
-        if self.before(interval):
+        if self.is_making or self.before(interval):
             return True
         spans = read_plan(stage_at(self._stages, interval).manifest.text).spans
         return spans in (ROWS, WITHIN, SESSION) and completeness < 1.0
@@ -85,6 +92,29 @@ class OpenGroups:
     def waits(self, interval: int, closing: Sequence[Closing]) -> bool:
         """Return whether an interval needs the open groups of an interval that is being finalised."""
         return bool(closing) and closing[-1].rows is None and self.at(interval)
+
+    @property
+    def is_making(self) -> bool:
+        """Whether rows of intervals with open groups are being made, so that these groups are not known."""
+        return self._making > 0
+
+    @safeguard("groups-in-making")
+    def begin(self, record: ResultRecord) -> None:
+        """Note that the rows of an interval are to be made; `made` ends this.
+
+        Groups that it leaves open end when the groups of earlier intervals do, or after its own records.
+        """
+        assert record.start_us is not None, "a job has intervals"
+        ends_us = record.start_us + read_plan(stage_at(self._stages, record.index).manifest.text).after_us
+        if self.is_making:
+            ends_us = min(ends_us, self._ends_us)
+        elif self.before(record.index):
+            ends_us = min(ends_us, self._due_us)
+        self._making, self._ends_us = self._making + 1, ends_us
+
+    def follows(self, interval: int, record: ResultRecord) -> bool:
+        """Return whether an interval may continue the groups of a record in the same order."""
+        return stage_at(self._stages, interval) is stage_at(self._stages, record.index)
 
     def before(self, interval: int) -> bytes | None:
         if not self.at(interval):
@@ -102,6 +132,8 @@ class OpenGroups:
 
     def made(self, closing: Closing, event: Finalised) -> str:
         """Take the rows of an interval; skip it if they cannot be made. Returns the error or ""."""
+        if self.at(closing.record.index):
+            self._making -= 1
         error, size = event.error, len(event.rows) + len(event.open)
         if not error and size > ROWS_BYTES_MAX:
             error = f"the open groups have {len(event.open)} bytes; with the rows {ROWS_BYTES_MAX} are kept"

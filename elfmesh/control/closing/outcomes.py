@@ -47,7 +47,11 @@ class Lacking:
         self._absent.add(start, stop, absent)
 
     def revised(self, interval: int, revs: tuple[tuple[int, int], ...]) -> None:
-        """Record that the interval is decided with these (number, revision), revisions above 1."""
+        """Record that the interval is decided with these (number, revision), revisions above 1.
+
+        Votes may close the interval with a record of other revisions than this master has decided.
+        """
+        self._revised.pop(interval, None)
         if revs:
             self._revised[interval] = Revisions(interval, revs)
         while len(self._revised) > LACKS_MAX:

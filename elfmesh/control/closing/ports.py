@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from elfmesh.control.closing.decisions import Decision
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State, counts_dict
+from elfmesh.control.protocol.events import Finalise
 from elfmesh.interval_map import IntervalMap
 from elfmesh.srt.coverage import bitmap_of
 
@@ -38,12 +39,14 @@ class Closing:
         rows: rows of the record; None while they are being made.
         handed: whether the committer has it.
         decision: the decision from which the record follows.
+        order: the order to make the rows, while they are being made, if they continue open groups.
     """
 
     record: ResultRecord
     rows: bytes | None
     handed: bool = False
     decision: Decision | None = None
+    order: Finalise | None = None
 
     @property
     def phase(self) -> Phase:
@@ -118,6 +121,14 @@ class Leader(Protocol):
         ...
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None: ...
+
+    def request_of_sites(self, missing: int, due: float) -> float:
+        """Request what sites hold of members that the first open interval lacks since `due`.
+
+        Returns:
+            When the sites should have answered; in the past if none is asked.
+        """
+        ...
 
     def evicted(self) -> None: ...
 

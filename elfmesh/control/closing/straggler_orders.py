@@ -30,7 +30,7 @@ class Stragglers:
     def __init__(self, term: ClosingTerm, collection: Collection, wake: Callable[[float], None]) -> None:
         self._context, self._deadline_s, self._collection = term.context, term.plan.deadline_s, collection
         self._trees, self._straggler_policy = collection.trees, collection.straggler_policy
-        self._wake = wake
+        self._wake, self._leader = wake, term.leader
         lead_s = self._straggler_policy.lead_s
         self._flush_orders = FlushOrders(term.leader.hasten, self._deadline_s, lead_s)
         about, dead_since = (term.stages[-1].manifest.job_id, term.epoch), self._straggler_policy.dead_since
@@ -55,15 +55,18 @@ class Stragglers:
         lacking = missing | required & ~covered_in_all(self._trees, at, every_attempt=True)
         overdue, pull_at = now >= due + self._deadline_s, due + self._deadline_s - self._pull_s
         pull_again_at = pull_at if now < pull_at else self._direct.ask(lacking, at, self._answer_bytes(at))
+        asks = state is not None or now >= pull_at
+        sites_at = self._leader.request_of_sites(missing, due) if asks else pull_at
+        copies_at = self._collection.recovery.ask(
+            lacking, at, overdue=overdue or (self._has_standbys and now >= pull_at)
+        )
         decision = decide_late(
             now=now,
             due_since=due,
             state=state,
             again_at=again_at,
             held_up=self._collection.frontiers.beyond(missing, at) or not self._flush_orders.waited(at, now),
-            copies_at=self._collection.recovery.ask(
-                lacking, at, overdue=overdue or (self._has_standbys and now >= pull_at)
-            ),
+            copies_at=max(copies_at, sites_at),
             held_bytes=sum(tree.nbytes for tree in self._trees),
         )
         if decision.state is None:

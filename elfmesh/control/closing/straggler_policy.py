@@ -38,6 +38,10 @@ SKIP_AGAIN_S = 0.05
 GONE_S = 1.0
 """Time for a dead member to return, from when it was first missing; a restart takes about as long."""
 
+RESTART_S = 15.0
+"""Time for a member to return that has said good-bye: it is started again, unless it has left the job. The
+time that an agent takes to stop passes before."""
+
 LEAD_S = 1.0
 LEAD_SHARE = 0.75
 """Time before the deadline, at most this share of it, at which a job that skips probes the missing members
@@ -64,7 +68,8 @@ class StragglerPolicy:
         deadline_s: time for which a due interval waits before a member is probed.
         again: called when a decision may have changed.
         horizon_s: maximum time after the deadline for which an interval waits, whatever progress members
-            make; None: `HORIZON_S` without progress for living members, `GONE_S` for dead ones.
+            make; None: `HORIZON_S` without progress for living members, `RESTART_S` for those that
+            have said good-bye, `GONE_S` for dead ones.
 
     Attributes:
         lead_s: time before the deadline at which missing members are probed; 0 if the job does not skip.
@@ -86,9 +91,12 @@ class StragglerPolicy:
         self.lead_s = min(LEAD_S, LEAD_SHARE * deadline_s) if self._skip else 0.0
         self._horizon_s = HORIZON_S if horizon_s is None else horizon_s
         self._bound_s = None if horizon_s is None else deadline_s + horizon_s
-        gone_s = GONE_S if horizon_s is None else horizon_s
-        self._gone_s = deadline_s if self._skip else deadline_s + gone_s
+        dead_s = 0.0 if self._skip else horizon_s
+        self._restart_s = deadline_s + (RESTART_S if dead_s is None else dead_s)
+        self._gone_s = deadline_s + (GONE_S if dead_s is None else dead_s)
         self._dead: dict[int, float] = {}
+        self._restarting: dict[int, None] = {}
+        self._missed: dict[int, float] = {}  # since when the members are missing that were missing last
         self._known: dict[int, _Known] = {}
         self._probing = 0
         self._unprobed: dict[int, None] = {}
@@ -103,6 +111,7 @@ class StragglerPolicy:
 
     def seen(self, mask: int) -> None:
         """Handle contributions of these members: they are alive, unless they died after sending them."""
+        self._missed = {number: at for number, at in self._missed.items() if not mask >> number & 1}
         for number in list(self._dead):
             if mask >> number & 1:
                 self.revive(number)
@@ -110,11 +119,22 @@ class StragglerPolicy:
 
     def revive(self, number: int) -> None:
         self._dead.pop(number, None)
+        self._restarting.pop(number, None)
         self._known.pop(number, None)
+
+    def resumed(self) -> None:
+        """Restart the time that dead members have, because members of a paused job miss nothing."""
+        self._missed.clear()
 
     def excludes(self, number: int) -> None:
         """Count a member as dead that sends nothing, because its rule excludes this master."""
         self._dead.setdefault(number, self._context.now)
+
+    def begin(self) -> None:
+        """Probe the members that the overlay has lost, such as the master before."""
+        for entry in self._book.active:
+            if self._context.is_gone(entry.contact.id):
+                self.suspect(entry.number)
 
     def lost_sight(self, agent: bytes) -> None:
         entry = self._book.of(agent)
@@ -154,14 +174,15 @@ class StragglerPolicy:
         members = numbers(missing)
         waited = [number for number in members if number not in self._dead]
         # A dead member's time to return starts when it is first missing, and not again for each interval.
-        missed_since = max(min(due_since, self._dead.get(number, due_since)) for number in members)
-        over_at = missed_since + self._deadline_s
+        self._missed = {number: self._missed.get(number, due_since) for number in members}
+        since = {each: min(self._missed[each], self._dead[each]) for each in members if each in self._dead}
+        over_at = (due_since if waited else max(since.values())) + self._deadline_s
         if now < over_at - self.lead_s:
             return None, over_at - self.lead_s
         if now < over_at and not (self._skip and waited):
             return None, over_at
         if not waited:
-            gone = missed_since + self._gone_s
+            gone = max(at + self._return_s(number) for number, at in since.items())
             return ("FINAL_PARTIAL", now) if now >= gone else (None, gone)
         answered, over = True, True
         for number in waited:
@@ -181,6 +202,10 @@ class StragglerPolicy:
         if (answered and over) or now >= bound:
             return "FINAL_PARTIAL", now
         return None, min(bound, now + min(max(self._deadline_s, 0.05), 1.0))
+
+    def _return_s(self, number: int) -> float:
+        """Return for how long an interval waits for a dead member."""
+        return self._restart_s if number in self._restarting else self._gone_s
 
     def _ask_again(self, number: int, known: _Known, due_since: float) -> None:
         now = self._context.now
@@ -209,6 +234,10 @@ class StragglerPolicy:
         if known is None or done is None:
             return
         known.answered_at = self._context.now
-        if not done.alive:
-            self._dead[number] = self._context.now
+        entry = self._book.entry(number)
+        if not done.alive and entry is not None:
+            gone_since = self._context.gone_since(entry.contact.id)
+            self._dead[number] = self._context.now if gone_since is None else gone_since
+            if entry.until is None and self._context.has_stopped(entry.contact.id):
+                self._restarting[number] = None
         self._again()

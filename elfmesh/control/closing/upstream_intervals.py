@@ -34,7 +34,8 @@ class UpstreamIntervals:
             Read(name, ids.job_placements(name, self._manifest.creator)) for name in self._plan.reads
         ]
         self._sources = tuple(map(ql.job_read, self._plan.sources))
-        self._poller = UpstreamPoller(term.context, [self._manifest], term.leader.close_ready, self._is_full)
+        about = term.context, [self._manifest], term.leader.close_ready, self._is_full
+        self._poller = UpstreamPoller(*about, asks_sites=self._plan.paths > 1)
         self._closer: OpenIntervals | None = None
 
     def begin(self, closer: OpenIntervals) -> None:
@@ -71,6 +72,8 @@ class UpstreamIntervals:
 
     def decide(self, at: int, *, paused: bool) -> Decision | None:
         if paused or self._poller.stopped or any(read.until_us is None for read in self._reads):
+            return None
+        if self._term.open_groups.is_making:  # it may be skipped, which changes the open groups
             return None
         if at == FIRST:  # the job begins with the first interval of which all input is stored
             begins = [read.begin_us for read in self._reads if read.begin_us is not None]

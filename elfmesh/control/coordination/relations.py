@@ -20,8 +20,10 @@ from elfmesh.ql.expressions.nodes import (
     Duration,
     Expr,
     FieldRef,
+    Lambda,
     Literal,
     Over,
+    Parameter,
     PythonCall,
     Ref,
     Scalar,
@@ -122,6 +124,7 @@ def _over(expr: Expr) -> PlanStep | None:
 
 EXPRESSIONS: dict[type[Expr], Purity] = {
     **dict.fromkeys((FieldRef, Literal, Duration, Star, WindowCall, WindowBound, Ref), _confluent),
+    **dict.fromkeys((Lambda, Parameter), _confluent),
     Aggregate: _confluent,  # the law of its state decides: see `statements`
     Call: _call,
     PythonCall: _python,

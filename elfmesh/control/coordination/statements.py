@@ -222,7 +222,8 @@ class _JobComponents:
             state = f"{name} {kind}"
             read = AnnotatedPath(
                 tick, kind, _annotation(steps or [gated((), "", NOWHERE)]),
-                why="; ".join(step.why for step in steps), at=self._at(steps), remedy=_remedy(steps),
+                why="; ".join(step.why for step in steps) or "rows need all records of the interval",
+                at=self._at(steps), remedy=_remedy(steps),
             )  # fmt: skip
             if kind == "early" and ends is None:
                 why_early = "a row is emitted once no further record can remove it"

@@ -24,10 +24,11 @@ from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, plan_digest
 from elfmesh.control.jobs.terms import Numbering, RosterEntry, Terms
 from elfmesh.control.protocol.replies import Voter
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.register.changes import Change, ChangeRefused, Create, TakeOver
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
-from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.reports import newest_terms, plan_of
 from elfmesh.machine import Contact

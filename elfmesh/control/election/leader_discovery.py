@@ -63,8 +63,16 @@ class LeaderDiscovery:
         self._context, self._leads, self._terms_query, self._roots = context, leads, terms_query, roots
 
     def look(self, job: bytes) -> None:
-        """Query only the neighbours, which are alive; a dead master or voter would delay the answer."""
-        if self._wanted(job):
+        """Query only the neighbours, which are alive; a dead master or voter would delay the answer.
+
+        A voter tries to lead at once if the overlay has lost the master, because the register decides.
+        """
+        if not self._wanted(job):
+            return
+        terms, _ = self._leads.known(job)
+        if terms is not None and self._is_voter_of_lost(terms):
+            self._leads.take_over(terms)
+        else:
             self._terms_query.ask(job, (), lambda *found: self._informed(*found, again=False))
 
     def later(self, job: bytes, pause_s: float = AGAIN_S, reported: Terms | None = None) -> None:
@@ -77,6 +85,11 @@ class LeaderDiscovery:
         for job in [*self._context.roots]:
             if (leader := self._leads.leader(job)) is not None and leader.id == agent:
                 self.look(job)
+
+    def _is_voter_of_lost(self, terms: Terms) -> bool:
+        votes = any(each.id == self._context.me.id for each in terms.acceptors)
+        is_newest = terms.epoch == self._leads.epoch(terms.manifest.job_id)
+        return votes and is_newest and self._context.is_gone(terms.master.id)
 
     def _again(self, job: bytes, reported: Terms | None) -> None:
         if self._wanted(job):

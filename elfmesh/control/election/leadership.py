@@ -311,6 +311,15 @@ class Leadership:
         """Try to lead a job because the master in these terms is gone or hands the job over."""
         self.takeovers.begin(terms)
 
+    def without_master(self, job: bytes) -> None:
+        """Handle that a request found no master here: try to lead if the newest known terms name this agent.
+
+        The register states if the job has ended. The tree of an ended job has no root that would ask it.
+        """
+        terms, _ = self.known(job)
+        if terms is not None and terms.master.id == self._context.me.id and not self.leads(job):
+            self.take_over(terms)
+
     def _replica(self, terms: Terms) -> JobReplica:
         """Return the replica of a job; a new one uses the log on disk if it is of this incarnation."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation

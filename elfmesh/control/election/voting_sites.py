@@ -42,6 +42,7 @@ class VotingSites(Sites):
         elif copy is not None:
             for record, rows in records:
                 copy.add(record, rows)
+            self.closed(job, records[-1][0].index)
 
     def _leaves_out(self, job: bytes, record: ResultRecord) -> bool:
         master, granted = self._leadership.masters.get(job), self._votes.grant(job)

@@ -45,6 +45,7 @@ class JobPlan(Struct, frozen=True):
         on_straggler: "wait", "correct" or "skip".
         horizon_s: maximum time for corrections of a tentative result; None: defaults of the straggler policy.
         replicas: number of peers that keep a copy of a contribution until its interval is closed.
+        replicas_across: label in which an agent and these peers differ; "": the text names none, so rack.
         lookups: lookup tables that every member needs.
         reads: jobs whose results it reads, "namespace/name"; such a job reads no stream.
         latest: side inputs besides streams, "latest namespace/name": the newest result of a job.
@@ -55,6 +56,8 @@ class JobPlan(Struct, frozen=True):
         shape: how the shares of the inputs that are inside become the fidelity of the result.
         spans: word of the window whose rows span intervals (SESSION, SEALED, ROWS, WITHIN); an interval's
             rows are the groups that ended in it. Otherwise "".
+        after_us: how long a partition of SEALED without its seals stays open after its last record; 0: groups
+            may end in any later interval, because `spans` is another word.
         lateness_us: delay of an agent's watermark behind the newest record that it has read.
         early_us: period of early rows; None: there are none.
         stable: columns of early rows that do not change later.
@@ -79,10 +82,12 @@ class JobPlan(Struct, frozen=True):
     on_straggler: str
     horizon_s: float | None = None
     replicas: int = 0
+    replicas_across: str = ""
     lookups: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     shape: FidelityShape = ONE_INPUT
     spans: str = ""
+    after_us: int = 0
     reads: tuple[str, ...] = ()
     latest: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -108,6 +113,11 @@ class JobPlan(Struct, frozen=True):
     def has_no_members(self) -> bool:
         """Whether no agent evaluates the job: its master has all of its input."""
         return bool(self.reads) or self.ordered
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The labels that the text names for its groups and its copies; an agent must state each of them."""
+        return tuple(each for each in (self.across, self.replicas_across) if each)
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -205,6 +215,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         deadline_s=job.deadline_us / MICROS,
         on_straggler=job.on_straggler,
         replicas=job.replicas,
+        replicas_across=job.replicas_across,
         lookups=statement.tables_read,
         sources=tuple(part.stream for part in statement.parts) or (statement.stream,),
         shape=ql.fidelity_shape(statement.relation, apart),
@@ -215,6 +226,7 @@ def _read(text: str, source: str) -> tuple[JobNames, JobPlan]:
         functions=bool(statement.functions),
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
         spans=window.kind.upper() if statement.spans_intervals else "",
+        after_us=0 if statement.plan.seal is None else statement.plan.seal.after_us,
         lateness_us=job.lateness_us,
         early_us=job.early_us,
         stable=ql.stable_columns(statement) if job.early_us is not None else (),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Participant, RosterEntry
@@ -136,15 +136,12 @@ class RosterBook:
                 self._numbers[participant.contact.id] = number
                 first = max(start, (begun or {}).get(participant.contact.id, start))
                 first = self._behind_earlier(participant.contact.id, first)
-                rule = participant.keep_in
-                self._entries[number] = RosterEntry(
-                    number, participant.contact, participant.name, first, keep_in=rule
-                )
+                known = RosterEntry(number, participant.contact, participant.name, first)
                 changed = True
-            elif Participant(known.contact, known.name, known.keep_in) != participant:
-                contact, name, rule = participant.contact, participant.name, participant.keep_in
-                self._entries[known.number] = replace(known, contact=contact, name=name, keep_in=rule)
+            if known.participant != participant:
+                known = replace(known, **asdict(participant))
                 changed = True
+            self._entries[known.number] = known
         self.version += changed
         return changed
 

@@ -17,11 +17,12 @@ from elfmesh.srt.residency import ANYWHERE, Rule
 
 
 class Participant(msgspec.Struct, frozen=True, array_like=True):
-    """A member of a job: its contact, the name to show, and which agents may get its data."""
+    """A member of a job, as it enrols; see `RosterEntry`."""
 
     contact: Contact
     name: str
     keep_in: Rule = ANYWHERE
+    stands_by: bool = False
 
 
 class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -36,6 +37,7 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
         ahead: it has left at once: copy hosts have its intervals up to `until`, which it has sealed before
             their time, so they make no interval due.
         keep_in: which agents may get its data.
+        stands_by: whether it takes the open panes of other members; agents of earlier releases do not.
     """
 
     number: Count
@@ -45,6 +47,11 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     until: Index | None = None
     ahead: bool = False
     keep_in: Rule = ANYWHERE
+    stands_by: bool = False
+
+    @property
+    def participant(self) -> Participant:
+        return Participant(self.contact, self.name, self.keep_in, self.stands_by)
 
 
 class Stage(msgspec.Struct, frozen=True, array_like=True):

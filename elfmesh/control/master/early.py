@@ -4,6 +4,9 @@ Owns which messages count: those of a member that the interval expects, with the
 interval, of a window that is not decided. A thread merges the states (`MergeEarly`), because HAVING is
 evaluated there; the outcome becomes a line (`closing.early_lines`).
 
+Messages that arrive while a thread merges are merged together after that, because HAVING is then evaluated
+once for all of them.
+
 Invariants: an agent has one state of a group, whatever its roster number is, so that a member with a new
 number does not count twice. At most `WINDOWS_MAX` open windows have states, the earliest ones, and at most
 `WAITING_MAX` messages wait for the thread.
@@ -23,7 +26,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.stages import stage_at
 from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.control.protocol.events import EarlyMerged, MemberStates, MergeEarly
 from elfmesh.control.protocol.messages_early import PAYLOAD_BYTES_MAX, Early
 from elfmesh.machine import Contact
 
@@ -62,7 +65,8 @@ class EarlyRows:
         self._term, self._lines = term, lines
         self._windows: dict[int, None] = {}
         self._examined: int | None = None
-        self._waiting = 0
+        self._waiting: dict[int, list[MemberStates]] = {}
+        self._merging = 0
         self.skipped = 0
 
     def on_early(self, sender: Contact, message: Early, payload: bytes) -> None:
@@ -79,16 +83,25 @@ class EarlyRows:
             stats["control.early_out"] += 1
             return
         self._skip(message.skipped)
-        if self._waiting >= WAITING_MAX or not self._lines.has_room:
+        if sum(map(len, self._waiting.values())) >= WAITING_MAX or not self._lines.has_room:
             stats["control.early_dropped"] += 1
             return
-        self._merge(message.interval, sender.id, message.boot, message.seq, payload)
+        states = MemberStates(sender.id, message.boot, message.seq, payload)
+        self._waiting.setdefault(message.interval, []).append(states)
+        self._merge_waiting()
 
-    def _merge(self, interval: int, member: bytes, boot: int, number: int, payload: bytes) -> None:
+    def _merge_waiting(self) -> None:
+        """Merge what has arrived, unless a thread merges."""
+        if not self._merging:
+            waiting, self._waiting = self._waiting, {}
+            for interval, states in waiting.items():
+                self._merge(interval, tuple(states))
+
+    def _merge(self, interval: int, states: tuple[MemberStates, ...]) -> None:
         term = self._term
-        self._waiting += 1
+        self._merging += 1
         manifest = stage_at(term.terms.stages, interval).manifest
-        about = (manifest.job_id, term.epoch, manifest, interval, member, boot, number, payload)
+        about = (manifest.job_id, term.epoch, manifest, interval, states)
         if not term.plan.spans:
             term.context.emit(MergeEarly(*about, term.closer.next))
             return
@@ -105,8 +118,8 @@ class EarlyRows:
             return
         self._examined = term.closer.closed
         wanted = [each for each in self._windows if each >= term.closer.next]
-        if term.plan.spans and wanted and self._waiting < WAITING_MAX and self._lines.has_room:
-            self._merge(max(wanted), b"", 0, 0, b"")
+        if term.plan.spans and wanted and self._lines.has_room:
+            self._merge(max(wanted), ())
 
     def _counts(self, message: Early) -> bool:
         """Return whether states may be in the final record of their interval, and have room."""
@@ -131,10 +144,11 @@ class EarlyRows:
             self._term.context.stats["control.early_skipped"] += groups
 
     def merged(self, event: EarlyMerged) -> None:
-        """Make lines of the rows that a member's states have completed."""
-        self._waiting -= 1
+        """Make lines of the rows that members' states have completed, and merge what has arrived since."""
+        self._merging -= 1
         for each in (event, *event.others):
             self._add(each)
+        self._merge_waiting()
 
     def _add(self, event: EarlyMerged) -> None:
         term = self._term

@@ -47,7 +47,7 @@ GROWING_S = 3.0
 
 FOUNDING_YOUNG_S = 1.5
 """`FOUNDING_S` in such a fleet: member hosts ask what runs after 0.5 s and 1.5 s, independently of the trees
-(`member_host.ASK_S`)."""
+(`job_questions.ASK_S`)."""
 
 FOUNDING_S_MAX = 5.0
 """The longest founding after the first verdicts, because the client waits for it."""
@@ -133,7 +133,7 @@ class Founding:
         founding = first and not self._term.book.active
         self.surveyed = True
         hosts = [each.contact for each in message.participants]
-        if founding and not message.errors and (error := label_error(hosts, self._term.plan.across)):
+        if founding and not message.errors and (error := label_error(hosts, *self._term.plan.domains)):
             message = replace(message, errors=(error,))
         if message.errors and founding:
             self._refuse(message)

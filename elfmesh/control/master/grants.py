@@ -3,8 +3,9 @@
 Owns the decision. `closing.commit` writes the grant into the register's value, and ends it.
 
 Invariants: a grant names the roster that all members have acknowledged, and no change of it is under way
-(G6). The voters are the sites, and each of them is a member that has accepted the text. A text has no grant
-unless its record is a function of the contributions alone. Every new term begins without one.
+(G6). The voters are the sites, and each of them is a member that has accepted the text, if the job has
+members. A text has no grant unless its record is a function of the contributions, or of the records of the
+jobs that it reads, alone. Every new term begins without one.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.row_pages import is_paged
 from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.master.ports import TermView
-from elfmesh.control.paths.layout import gateways_of
-from elfmesh.control.paths.layouts import SITES_MIN, Layouts
+from elfmesh.control.paths.layout import SITES_MIN, gateways_of
+from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.register.grant import may_grant
 from elfmesh.control.register.voted_chain import ROWS_BYTES_MAX
 from elfmesh.errors import QueryError
@@ -47,8 +48,8 @@ def is_shaped(text: str) -> bool:
 
 @safeguard("texts-that-may-vote")
 def may_vote_on(plan: JobPlan, text: str) -> bool:
-    """Return whether the record of a complete interval follows from the contributions alone."""
-    state = plan.spans or plan.ordered or plan.reads or plan.latest or plan.lookups or plan.functions
+    """Return whether the record of a complete interval follows from contributions or upstream records."""
+    state = plan.spans or plan.ordered or plan.latest or plan.lookups or plan.functions
     shown = plan.early_us is not None or plan.until_us is not None or plan.standby_s is not None
     return not (state or shown or is_shaped(text))
 

@@ -116,6 +116,11 @@ class Master:
         """Return which sites have voted on an interval, and which have not; None: the master closes it."""
         return self._leadership.registers.votes.voters_on(self.job, index)
 
+    @property
+    def first_votes(self) -> dict[bytes, float]:
+        """By site, the share of the newest voted records of which its vote was here first."""
+        return self._leadership.registers.votes.first_votes(self.job)
+
     def ended(self) -> None:
         self._leadership.ended(self)
 

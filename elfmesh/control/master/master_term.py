@@ -108,9 +108,8 @@ class MasterTerm:
         self.bounded, self.open_groups = BoundedJob(self), closing.open_groups
         self.early = EarlyRows(self, closing.early)
         feed = DownstreamFeed(context, plan, self)
-        self.result_service = ResultService(
-            context, self, self.copy, ShownLines(closing.tentative, closing.early), feed
-        )
+        lines = ShownLines(closing.tentative, closing.early, context.source())
+        self.result_service = ResultService(context, self, self.copy, lines, feed)
         self.verifier = Verifier(context, terms.stages, self.book, terms.epoch, master.rates)
         self.rollouts = Rollouts(self, master.swap)
         self.grants, self.part_requests = Grants(self), PartRequests(context, self)
@@ -179,7 +178,7 @@ class MasterTerm:
         (self.founding.go_on if self.plan.has_no_members else self.founding.begin)()
         if self.plan.ordered:
             self.founding.announce()
-        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+        self.context.in_round(UPKEEP_S, self._upkeep)
 
     def take_over(self) -> None:
         """Continue a job with the same roster in a new epoch; the members contribute again what is open."""
@@ -191,7 +190,7 @@ class MasterTerm:
         self.trees.claim()
         self.founding.announce()
         self.inheritance.begin()
-        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+        self.context.in_round(UPKEEP_S, self._upkeep)
 
     def rooted(self) -> None:
         """This agent is the root of the job's tree now: multicast the roster if members lack it."""
@@ -232,7 +231,7 @@ class MasterTerm:
             self.collection.straggler_policy.suspect(silent.number)
         self.closer.advance()
         self.bounded.upkeep()
-        self.context.after(self.context.jittered(UPKEEP_S), self._upkeep)
+        self.context.in_round(UPKEEP_S, self._upkeep)
 
     def changed(self) -> None:
         """The roster or the pause has changed: members and successors receive the terms."""

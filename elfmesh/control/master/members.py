@@ -111,7 +111,7 @@ class JobMembers:
         known = self._book.of(contact.id)
         if known is not None and message.trips:
             self._term.layouts.trips.report(contact.id, message.trips, self._context.now)
-        if known is None or known.contact != contact:
+        if known is None or known.participant != message.participant:
             if not self._enrolling:
                 self._context.after(ENROLL_S, self._admit)
             self._enrolling[contact.id] = message  # it repeats the request while it waits

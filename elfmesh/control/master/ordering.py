@@ -3,7 +3,8 @@
 Owns the posts that wait for the register, and the newest position of each producer that a record contains.
 The results log is the order: each record has the posts that arrived while the register closed the record
 before it. The number of a record grows with it; it is about the time of its newest post, and at most
-`AHEAD_US_MAX` after the master's clock, because one wrong time would otherwise move all later numbers.
+`AHEAD_US_MAX` after the clocks of the master and of most peers (D-13), because one wrong time would otherwise
+move all later numbers.
 
 Invariants: a post is in at most one record, because a record contains only posts above the newest position of
 their producer, and positions of a producer arrive in order (`member.post_senders`). The positions are in the
@@ -47,7 +48,7 @@ WAITING_BYTES_MAX = 8 << 20
 """Size of the posts that wait for the register beyond which further ones are dropped; they come again."""
 
 AHEAD_US_MAX = 60_000_000
-"""How far a record may be ahead of the master's clock. Smaller differences of clocks change nothing."""
+"""How far a record may be ahead of this clock. Smaller differences of clocks change nothing."""
 
 PRODUCERS_MAX = 4096
 """Producers whose positions are kept. The one that has posted least recently is forgotten; if its agent then
@@ -138,7 +139,7 @@ class OrderedPosts:
     def _bounded(self, newest_us: int) -> int:
         """Return the time of the next record; a host without a clock, 0, sets no bound."""
         context = self._term.context
-        now_us = int(context.facts("clock").get("now_us", 0))
+        now_us = int(context.facts("clock").get("agreed_us", 0))
         if not 0 < now_us < newest_us - AHEAD_US_MAX:
             return newest_us
         context.stats["control.order_ahead"] += 1

@@ -29,6 +29,8 @@ from elfmesh.control.master.rollout import Rollouts
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
 from elfmesh.control.master.verification import Verifier
+from elfmesh.control.paths.part_requests import PartRequests
+from elfmesh.control.paths.site import is_whole
 from elfmesh.control.protocol.messages_register import Chosen
 from elfmesh.control.register.changes import ChangeRefused
 from elfmesh.control.register.outcome import Won
@@ -55,6 +57,7 @@ class PublishingTerm(TermView, Protocol):
     early: EarlyRows
     proposer: Proposer
     grants: Grants
+    part_requests: PartRequests
 
     def vote(self, record: ResultRecord, rows: bytes) -> bool: ...
 
@@ -141,6 +144,9 @@ class Publication:
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         self._term.trees.recollect(start, stop, partition, attempt)
 
+    def request_of_sites(self, missing: int, due: float) -> float:
+        return self._term.part_requests.before_end(missing, due)
+
     def evicted(self) -> None:
         self._term.changed()
 
@@ -161,6 +167,7 @@ class Publication:
 
     def published(self, record: ResultRecord, rows: bytes) -> None:
         term = self._term
+        term.closer.published(record)
         term.copy.add(record, rows)
         term.tally.published(record)
         term.result_service.published(record.index)
@@ -187,9 +194,7 @@ class Publication:
 
     def vote(self, record: ResultRecord, rows: bytes) -> bool:
         """Vote on a record of the master, if it is the one that every site makes."""
-        complete = record.state == "FINAL" and record.completeness == 1.0 and record.clean
-        alike = record.rev == 1 and not record.revs and not record.reason and not record.partly
-        return complete and alike and self._term.vote(record, rows)
+        return is_whole(record) and self._term.vote(record, rows)
 
     def adopted(self, record: ResultRecord) -> None:
         self._term.closer.adopt(record)

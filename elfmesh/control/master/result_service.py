@@ -2,7 +2,8 @@
 
 Owns the long polls that wait. Changes nothing about the job. A client that asks for all states gets the
 newest revision of each open interval behind the final records. `revision` in the answer is the number of the
-last one, so that a follower gets each revision once.
+last one, so that a follower gets each revision once. `site` names who counts; a follower that states another
+one begins again with the open intervals.
 
 Invariants: each question gets one answer, at the latest when its wait is over, unless its client has hung up;
 at most `WAITERS_MAX` questions wait.
@@ -29,7 +30,7 @@ from elfmesh.control.answers import (
     respond,
     seconds,
 )
-from elfmesh.control.closing.shown import NoLines, ShownLines
+from elfmesh.control.closing.shown import ShownLines, SiteLines
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.pages import count_frames, encode_frame
 from elfmesh.control.jobs.records import FIRST, PAO
@@ -39,11 +40,15 @@ from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.protocol.replies import PageOfRows, ResultOffsets, ResultPage, ResultSchema
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.upstream.downstream_feed import DownstreamFeed
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.residency import allows, shown, together
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
 """Longest poll: shorter than the idle time-outs between clients and agents."""
+
+SPARE_S_MAX = 1.0
+"""Longest time that another site gets to answer first."""
 
 WAITERS_MAX = 256
 """Long polls that wait at one master. Further ones are answered at once."""
@@ -56,7 +61,8 @@ KEEP_HINT = "Write KEEP PARTIALS before AS in the job's text, and apply it again
 class Waiter:
     """A long poll: it waits for a record above `after` or a revision above `revision`.
 
-    `revision` is None for a client that reads final records only.
+    `revision` is None for a client that reads final records only. `spare_s`: how long another site, which
+    the client asks too, gets to answer first.
     """
 
     ask: Ask
@@ -64,6 +70,7 @@ class Waiter:
     after: int
     revision: int | None
     timer: Timer
+    spare_s: float
 
 
 class ResultService:
@@ -85,7 +92,7 @@ class ResultService:
         context: Context,
         term: CurrentTerms,
         copy: LogCopy,
-        shown: ShownLines | NoLines,
+        shown: ShownLines | SiteLines,
         feed: DownstreamFeed,
     ) -> None:
         self._context, self._term, self._copy = context, term, copy
@@ -101,8 +108,9 @@ class ResultService:
         try:
             body = self.feed.asked(body) if ask.verb in ("feed", "readable") else body
             after, wait = self._wanted(ask.verb, body)
+            spare_s = seconds(body.get("spare"), SPARE_S_MAX)
         except (TypeError, ValueError):
-            text = error_body("from, to, after, limit, wait and revision must be numbers", code=2)
+            text = error_body("from, to, after, limit, wait, spare and revision must be numbers", code=2)
             self._respond(ask, BAD_REQUEST, text)
             return
         if ask.verb == "readable":
@@ -121,17 +129,25 @@ class ResultService:
             return
         if (ask.token, ask.origin.id) in self._waiters:
             return  # a repetition, because the agent of the client has no answer yet
+        body = self._from_here(body)
         latest = self._copy.latest
         revision = _revision(body)
         news = (latest is not None and after is not None and latest > after) or (
             revision is not None and self._lines.seq > revision
         )
         news = news or (ask.verb == "feed" and after is not None and self.feed.until > after + 1)
-        if wait <= 0 or after is None or news or self.complete or self._full():
+        at_once = wait <= 0 or after is None or news or self.complete
+        if (at_once and not spare_s) or self._full():
             self._serve(ask, body)
             return
-        timer = self._context.after(wait, lambda: self._over(ask))
-        self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
+        timer = self._context.after(spare_s if at_once else wait, lambda: self._over(ask))
+        waiter = Waiter(ask, body, FIRST if after is None else after, revision, timer, spare_s)
+        self._waiters[ask.token, ask.origin.id] = waiter
+
+    @safeguard("revisions-of-one-site")
+    def _from_here(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Let a client begin again with the open intervals whose revision another site has counted."""
+        return body if body.get("site") in (None, self._lines.source) else body | {"revision": 0}
 
     def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
         """Answer "rows": a page of the rows of a record, fetched from the other voters if it is not here."""
@@ -165,19 +181,19 @@ class ResultService:
     def published(self, index: int) -> None:
         """A record is in the log: answer the long polls that wait for it."""
         for waiter in [each for each in self._waiters.values() if each.after < index]:
-            self._over(waiter.ask)
+            self._answer(waiter)
 
     def reached(self, closed: int) -> None:
         """The log has all records below `closed`: answer the jobs that wait for them."""
         self.feed.reached(closed)
         waiters = [each for each in self._waiters.values() if each.ask.verb == "feed"]
         for waiter in [each for each in waiters if each.after + 1 < self.feed.until]:
-            self._over(waiter.ask)
+            self._answer(waiter)
 
     def shown(self) -> None:
         """There is a new tentative record or early line: answer the long polls that wait for one."""
         for waiter in [each for each in self._waiters.values() if each.revision is not None]:
-            self._over(waiter.ask)
+            self._answer(waiter)
 
     def close(self) -> None:
         """Nothing more will be published here: answer all long polls."""
@@ -189,16 +205,25 @@ class ResultService:
         self.complete = True
         self.close()
 
-    def hung_up(self, ask: Ask) -> bool:
-        """The client of a question has hung up; returns whether the question was waiting."""
+    def hung_up(self, ask: Ask) -> Waiter | None:
+        """The client of a question has hung up, or another site has answered; returns what was waiting."""
         waiter = self._waiters.pop((ask.token, ask.origin.id), None)
         if waiter is not None:
             waiter.timer.cancel()
-        return waiter is not None
+        return waiter
 
     @property
     def waiting(self) -> int:
         return len(self._waiters)
+
+    def _answer(self, waiter: Waiter) -> None:
+        """Answer a long poll for which there is news, after the site that is asked first has had time."""
+        at = self._context.now + waiter.spare_s
+        if not waiter.spare_s:
+            self._over(waiter.ask)
+        elif at < waiter.timer.at:
+            waiter.timer.cancel()
+            waiter.timer = self._context.after(waiter.spare_s, lambda: self._over(waiter.ask))
 
     def _over(self, ask: Ask) -> None:
         waiter = self._waiters.pop((ask.token, ask.origin.id))
@@ -309,7 +334,8 @@ class ResultService:
             if revision is not None:
                 after = None if following <= latest else FIRST if read.latest is None else following
                 page, revision = self._with_lines(page, asked, after, revision)
-            self._respond(ask, OK, ResultPage(**held, next=following, revision=revision), page)
+            site = UNSET if asked.get("site") is None else self._lines.source
+            self._respond(ask, OK, ResultPage(**held, next=following, revision=revision, site=site), page)
 
     def _with_lines(
         self, page: bytes, asked: dict[str, Any], after: int | None, revision: int

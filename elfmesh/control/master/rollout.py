@@ -164,10 +164,9 @@ class Rollouts:
 
     def label_errors(self, manifest: Manifest) -> list[str]:
         """Return why a version that names another label than the one before cannot be applied."""
-        across = read_plan(manifest.text).across
-        if across == read_plan(self._master.terms.manifest.text).across:
-            return []
-        error = label_error([entry.contact for entry in self._master.book.active], across)
+        before, after = (read_plan(each.text).domains for each in (self._master.terms.manifest, manifest))
+        new = [each for each in after if each not in before]
+        error = label_error([entry.contact for entry in self._master.book.active], *new)
         return [error] if error else []
 
     def _drained(self) -> None:

@@ -27,7 +27,9 @@ from elfmesh.overlay.events import LookupDone
 REPLICAS = 2
 LOOK_S = 30.0
 """How often the master looks up the closest agents while it knows of none that has come or gone. A look-up
-costs some twenty requests, and an agent may lead hundreds of jobs."""
+costs some twenty requests, and an agent may lead hundreds of jobs. It takes what the agent has found out for
+another job within `FOUND_S`, if that shows the closest agents."""
+FOUND_S = 5.0
 
 PAGE_RECORDS = 256
 """Records in one page of a log that another agent fetches."""
@@ -61,12 +63,14 @@ class Replicator:
     def upkeep(self, *, restless: bool) -> None:
         """Look up the closest agents if they may have changed; if `restless`, in any case."""
         context = self._context
-        if restless or context.changed_at >= self._looked or context.now - self._looked >= LOOK_S:
+        if restless or context.changed_at >= self._looked:
             self.refresh()
+        elif context.now - self._looked >= LOOK_S:
+            self.refresh(FOUND_S)
 
-    def refresh(self) -> None:
+    def refresh(self, within_s: float = 0.0) -> None:
         self._looked = self._context.now
-        self._context.lookup(self._term.terms.manifest.job_id, self._found)
+        self._context.lookup(self._term.terms.manifest.job_id, self._found, within_s=within_s)
 
     def _found(self, done: LookupDone | None) -> None:
         if done is None:

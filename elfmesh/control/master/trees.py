@@ -2,7 +2,10 @@
 
 Owns the closed watermark on its way to the members, and the roots of the partitions. Closes nothing.
 
-Invariant: only the root of the job's own tree publishes a watermark, a little after the records below it.
+Invariant: only the root of the job's own tree publishes a watermark, a little after the records below it. A
+gateway passes it on in the tree of its group, because the job's own tree crosses a link between groups for
+nearly each member. That tree carries it every `OWN_TREE_S`, for members that no gateway reaches: theirs is
+gone, or of an earlier release.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.context import Alarm
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.master.ports import TermView
-from elfmesh.control.paths.layout import copies_of, group_trees
+from elfmesh.control.paths.layout import by_group, copies_of, group_trees
 from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.messages import Mark
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
@@ -30,6 +33,9 @@ WATERMARK_S = 0.25
 """How long closed watermarks are collected, so that all intervals of a quarter second cost one multicast."""
 
 WATERMARK_TIMEOUT_S = 2.0
+
+OWN_TREE_S = 30.0
+"""How often the job's own tree carries the watermark of a job with gateways."""
 
 
 class TreesTerm(TermView, Protocol):
@@ -58,7 +64,7 @@ class JobTrees:
         """Collections that were ordered again for open intervals: partition, start, stop, attempt."""
         self._has_groups = False
         self._copies: dict[bytes, int] = {}
-        self._announced = first.closed
+        self._announced, self._own_tree_at = first.closed, float("-inf")
         self._alarm, self._stopped = Alarm(self._context, self._publish), False
 
     def claim(self) -> None:
@@ -186,4 +192,10 @@ class JobTrees:
         self._announced = watermark.closed
         self._term.book.forget_below(watermark.closed)
         self._context.emit(Release(self._job, watermark.closed, self._roster_epoch))
-        self._context.publish(self._job, watermark, WATERMARK_TIMEOUT_S, lambda done: None)
+        layout, now = self._term.terms.layout or None, self._context.now
+        for gateways in () if layout is None else by_group(layout).values():
+            present = [each for each in gateways if not self._context.is_gone(each.id)]
+            self._context.send((present or gateways)[0], watermark)
+        if layout is None or not layout.gateways or now - self._own_tree_at >= OWN_TREE_S:
+            self._own_tree_at = now
+            self._context.publish(self._job, watermark, WATERMARK_TIMEOUT_S, lambda done: None)

@@ -147,7 +147,3 @@ class JobAdmission:
             (oldest, _), _ = self._stopped.popitem(last=False)
             if all(other != oldest for other, _ in self._stopped):
                 self._context.emit(Persist(KIND, oldest, b""))
-
-    def may_return(self, job: bytes, incarnation: str) -> None:
-        """Forget that an incarnation has ended here, because the labels of this agent may match again."""
-        del self._stopped[job, incarnation]

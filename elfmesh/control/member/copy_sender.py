@@ -4,10 +4,12 @@ Owns which peers have which contribution. Holds no copy of others (`copy_store`)
 intervals.
 
 Invariants: a contribution counts as safe when `replicas` peers have acknowledged it, at least one of them in
-another failure domain than this agent; what is not acknowledged is sent again until it is closed.
+another failure domain than this agent, by the label of REPLICAS ... ACROSS; what is not acknowledged is sent
+again until it is closed. A peer that acknowledges nothing is replaced, because the roster has dead members,
+and has them longer without a master.
 
 Paper: PPA 3 and Hwang et al. 3. Deviation: which peers is a function of the
-roster, not of a planner: nearest by id among the other racks first, so that no agent keeps for all.
+roster, not of a planner: nearest by id among the other domains first, so that no agent keeps for all.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sortedcontainers import SortedDict
 
 from elfmesh import ids
 from elfmesh.control.context import Alarm, Context
-from elfmesh.control.jobs.failure_domains import share
+from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS, share
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import RosterEntry
 from elfmesh.control.protocol.events import Sealed
@@ -33,8 +35,13 @@ from elfmesh.srt.parts import entries_of
 from elfmesh.srt.residency import allows
 
 AGAIN_S = 2.0
+TRIES, AVOID_S = 2, 60.0
+"""Number of `AGAIN_S` in which a peer acknowledges nothing, and for how long another one takes its place."""
+
 AGAIN_BYTES = 4 << 20
 """What is sent again at a time: peers that have no room would be sent everything every two seconds."""
+
+USUAL_LABEL = "rack"
 
 UNTOLD = 0
 """The epoch in the word of a peer of an earlier version, which names none; terms begin with 1."""
@@ -55,34 +62,51 @@ class CopySender:
 
     Args:
         replicas: peers that must have a contribution.
+        across: label in which one of them must differ from this agent; "": the text names none.
     """
 
-    def __init__(self, context: Context, replicas: int) -> None:
-        self._context, self._replicas = context, replicas
+    def __init__(self, context: Context, replicas: int, across: str = "") -> None:
+        self._context, self._replicas, self._across = context, replicas, across or USUAL_LABEL
         self._open: SortedDict[int, _Copy] = SortedDict()
+        self._others: list[Contact] = []
         self._peers: tuple[Contact, ...] = ()
-        self._alarm = Alarm(context, self._again)
+        self._awaited: dict[bytes, int] = {}
+        self._avoided: dict[bytes, float] = {}
+        self._alarm = Alarm(context, self._due)
         self._next: int = FIRST
 
-    def peers_are(self, members: tuple[RosterEntry, ...], replicas: int | None = None) -> None:
-        """The roster is this one now, and with it the number of replicas: choose who keeps for us."""
+    def peers_are(
+        self, members: tuple[RosterEntry, ...], replicas: int | None = None, across: str | None = None
+    ) -> None:
+        """The roster is this one now, and with it the clause REPLICAS: choose who keeps for us."""
         more = replicas is not None and replicas > self._replicas
         self._replicas = self._replicas if replicas is None else replicas
+        self._across = self._across if across is None else across or USUAL_LABEL
         if not self._replicas:
             self._open.clear()
             return
         me = self._context.me
         present = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
         others = [each for each in present if allows(self._context.policy.keep_in, each)]
-        others.sort(key=lambda each: (share(me, each, "rack"), ids.distance(each.id, me.id)))
+        labels = DOMAIN_LABELS[DOMAIN_LABELS.index(self._across) :]
+        others.sort(
+            key=lambda each: (*(share(me, each, label) for label in labels), ids.distance(each.id, me.id))
+        )
         there = {contact.id for contact in others}
         for copy in self._open.values():  # who has left has thrown its copies away
             copy.at = {agent: contact for agent, contact in copy.at.items() if agent in there}
-        before = {contact.id for contact in self._peers}
-        self._peers = tuple(others[: self._replicas])
+        before, self._others = {contact.id for contact in self._peers}, others
+        self._choose()
         if more or {contact.id for contact in self._peers} != before:
             self._alarm.cancel()
             self._again()
+
+    @safeguard("silent-peer-is-replaced")
+    def _choose(self) -> None:
+        now = self._context.now
+        self._avoided = {agent: until for agent, until in self._avoided.items() if until > now}
+        usable = [each for each in self._others if each.id not in self._avoided] or self._others
+        self._peers = tuple(usable[: self._replicas])
 
     def add(self, event: Sealed, number: int, epoch: int) -> None:
         """A contribution goes up in a term: its copies go out."""
@@ -97,6 +121,7 @@ class CopySender:
                 self._send(copy)
 
     def on_kept(self, sender: Contact, message: Kept) -> None:
+        self._awaited.pop(sender.id, None)
         copy = self._open.get(message.start)
         if copy is None or (copy.number, _version(copy.event)[1]) != (message.number, message.rev):
             return
@@ -145,9 +170,8 @@ class CopySender:
 
     @property
     def is_handed_over(self) -> bool:
-        """Whether another agent has each open contribution, in another rack if a peer is in one."""
-        me = self._context.me
-        elsewhere = [peer for peer in self._peers if not share(me, peer, "rack")] or self._peers
+        """Whether another agent has each open contribution, in another domain if a peer is in one."""
+        elsewhere = [peer for peer in self._peers if self._is_apart(peer)] or self._peers
         wanted = {peer.id for peer in elsewhere}
         return bool(wanted) and all(self._has(copy, wanted) for copy in self._open.values())
 
@@ -156,8 +180,11 @@ class CopySender:
         return bool(hosts & copy.at.keys())
 
     def _is_safe(self, copy: _Copy) -> bool:
-        elsewhere = any(not share(self._context.me, peer, "rack") for peer in copy.at.values())
+        elsewhere = any(map(self._is_apart, copy.at.values()))
         return elsewhere and len(copy.at) >= self._replicas
+
+    def _is_apart(self, peer: Contact) -> bool:
+        return not share(self._context.me, peer, self._across)
 
     def _send(self, copy: _Copy) -> int:
         """Send a copy to whom it lacks; says how many bytes that were."""
@@ -169,6 +196,7 @@ class CopySender:
         for peer in self._peers:
             if peer.id not in copy.at:
                 self._context.send(peer, message, payload, lane=BULK_LANE if payload else 0)
+                self._awaited.setdefault(peer.id, 0)
                 sent += len(payload)
         self._later()
         return sent
@@ -189,6 +217,14 @@ class CopySender:
             self._context.policy.keep_in or UNSET,
         )
         return message, payload
+
+    def _due(self) -> None:
+        self._awaited = {agent: rounds + 1 for agent, rounds in self._awaited.items()}
+        for agent in [agent for agent, rounds in self._awaited.items() if rounds >= TRIES]:
+            del self._awaited[agent]
+            self._avoided[agent] = self._context.now + AVOID_S
+        self._choose()
+        self._again()
 
     def _again(self) -> None:
         left = AGAIN_BYTES

@@ -64,13 +64,13 @@ class Member:
         ledger: bytes = b"",
     ) -> None:
         self._copy_store = copy_store
-        self._trees = MemberTrees(context, [(tree,) for tree in manifest.trees])
-        self.contributions = Contributions(context, self._trees, self._gone_up)
+        self.trees = MemberTrees(context, [(tree,) for tree in manifest.trees])
+        self.contributions = Contributions(context, self.trees, self._gone_up)
         self.ledger = Ledger(manifest.incarnation, ledger)
         self.accounting = Accounting(
             context, manifest, self.ledger, lambda message: context.send(self.master, message), self._freed
         )
-        self.copy_sender = CopySender(context, plan.replicas)
+        self.copy_sender = CopySender(context, plan.replicas, plan.replicas_across)
         self._context, self.manifest, self.plan = context, manifest, plan
         self.master, self.epoch, self.version = master, epoch, 0
         self.entry: RosterEntry | None = None
@@ -83,7 +83,7 @@ class Member:
         self.requests = RosterRequests(context, self)
         self.early, self.panes = EarlySender(context, self), PaneSender(context, self)
         self.hand_over = HandOver(context, self)
-        self._trees.subscribe()
+        self.trees.subscribe()
         self.requests.begin()
 
     @property
@@ -160,9 +160,9 @@ class Member:
         self._context.emit(ctl.Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         self._restage(terms)
-        self.copy_sender.peers_are(terms.members, self.hand_over.replicas)
+        self.copy_sender.peers_are(terms.members, self.hand_over.replicas, self.plan.replicas_across)
         self.panes.on_roster(terms)
-        moved = self._trees.place(self.job, terms.layout or None)
+        moved = self.trees.place(self.job, terms.layout or None)
         if entry is not None and (joined or new_term or moved):
             self._begin_again(entry)
             self._catch_up()
@@ -252,7 +252,7 @@ class Member:
         self._settle_closed()
         self.copy_sender.released(closed)
         self._copy_store.released(self.job, self.manifest.incarnation, closed)
-        self._trees.release(closed, self.roster_epoch)
+        self.trees.release(closed, self.roster_epoch)
         self._copy_store.panes.released(self.job, self.manifest.incarnation, self.plan.window(closed)[0])
         self._freed()
         self._go_on_by_next_number()
@@ -292,7 +292,7 @@ class Member:
         self._copy_store.stopped(self.job, self.manifest.incarnation)
         self._context.emit(ctl.Persist("member", self.job, b""))
         self._worker.stop(self.manifest.incarnation, keeps_frames=rests)
-        self._trees.unsubscribe()
+        self.trees.unsubscribe()
 
     # -- reports of the worker -------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The jobs that this agent works on.
 
-Owns the agent's members, and the asking for what it missed while it was away; `admission` decides which jobs
-are for it. Leads nothing.
+Owns the agent's members. `admission` decides which jobs are for it, `job_questions` asks for those it missed.
+Leads nothing.
 
 Invariant: at most one member per job, of the newest incarnation known.
 """
@@ -15,13 +15,14 @@ from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.plan import JobPlan, read_plan
-from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.member.accounts.resting import RestingLedgers
 from elfmesh.control.member.admission import JobAdmission
 from elfmesh.control.member.copy_store import CopyStore
+from elfmesh.control.member.job_questions import JobQuestions
 from elfmesh.control.member.member import Member
 from elfmesh.control.member.post_senders import PostSenders
-from elfmesh.control.paths.layout import near_site
+from elfmesh.control.paths.layout import ReadSites, read_sites
 from elfmesh.control.paths.site_parts import SiteParts
 from elfmesh.control.protocol.events import (
     EarlyReported,
@@ -32,18 +33,14 @@ from elfmesh.control.protocol.events import (
     Revised,
     WorkerReport,
 )
-from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict, WhatRuns
+from elfmesh.control.protocol.messages import Announce, Report, RosterAck, Running, Verdict
 from elfmesh.control.protocol.messages_residency import Excluded
 from elfmesh.control.protocol.messages_safety import Surrender
 from elfmesh.control.protocol.messages_versions import Rehearse, Rehearsed
 from elfmesh.errors import QueryError
-from elfmesh.machine import Contact
+from elfmesh.overlay.messages import Bye
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
-ASK_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Pauses between the first questions what runs; then every ASK_ALWAYS_S."""
-
-ASK_ALWAYS_S = 30.0
 LEAVING, AT_ONCE = "leaving", b"\2"
 LEFT_S = 0.1
 """How often an agent that leaves looks whether it may."""
@@ -58,9 +55,7 @@ class MemberHost:
         self.members: dict[bytes, Member] = {}
         self.copy_store = CopyStore(context)
         self.ledgers = RestingLedgers(context)
-        self._asked = 0
-        self._answered: set[str] = set()
-        self._poller = False
+        self.questions = JobQuestions(context, lambda: self.admission.streams)
         self._epochs: list[Terms] = []
         self._leaving: int | None = None
         self._notified: list[Callable[[int], None]] = []
@@ -80,16 +75,16 @@ class MemberHost:
         self.admission.carries(event)
         for name in self.admission.streams:
             self._context.emit(Subscribe(ids.stream_id(name)))
-        for job, member in list(self.members.items()):
+        for member in list(self.members.values()):
             if not self.admission.is_meant(member.manifest):
-                self._end(job, member.manifest.incarnation)
+                self._rest(member)
         remembered, self._epochs = self._epochs, []
         for terms in remembered:
             announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
             self.on_announce(announce, founding=False)
             if terms.manifest.job_id not in self.members:
                 self._forget(terms)
-        self.ask_soon()
+        self.questions.soon()
         if self._was_leaving is not None:
             was_leaving, self._was_leaving = self._was_leaving, None
             self.leave(*was_leaving)
@@ -102,15 +97,11 @@ class MemberHost:
         closed = member.terms.closed if member.closed is None else member.closed
         return member.terms, max(member.terms.closed, closed)
 
-    def near_site(self, job: bytes) -> Contact | None:
-        """The site of a job from which this agent reads its results; None: its master."""
+    def read_sites(self, job: bytes) -> ReadSites:
+        """The sites of a job that this agent asks for its results."""
         known = self._of_member(job)
-        site = None if known is None else near_site(self._context.me, known[0].layout or None)
-        return None if site is None or self._context.is_gone(site.id) else site
-
-    @property
-    def participant(self) -> Participant:
-        return Participant(self._context.me, self._context.name, self._context.policy.keep_in)
+        layout = None if known is None else known[0].layout or None
+        return read_sites(self._context.me, layout, self._context.is_gone)
 
     def _excluded(self, notice: Announce | Terms) -> bool:
         """Whether this host takes no part because of its rule or a limit; tell the master so."""
@@ -160,6 +151,13 @@ class MemberHost:
         notified, self._notified = self._notified, []
         for done in notified:
             done(self._leaving or 0)
+
+    def stopping(self) -> None:
+        """Say good-bye to the masters, which may be no neighbours of this agent and wait for its restart."""
+        masters = {member.master.id: member.master for member in self.members.values()}
+        for master in masters.values():
+            if master.id != self._context.me.id:
+                self._context.send(master, Bye())
 
     def on_roster(self, terms: Terms) -> RosterAck | None:
         """A master's terms for a job that is worked on here; the acknowledgement, if there is one."""
@@ -249,26 +247,9 @@ class MemberHost:
         jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._epochs]
         self.copy_store.restored(kept, jobs)
 
-    def ask_soon(self) -> None:
-        """Ask the rendezvous of each stream what runs, now and then less and less often."""
-        self._asked = 0
-        self._answered.clear()
-        if not self._poller:
-            self._poller = True
-            self._ask()
-
-    def _ask(self) -> None:
-        early = self._asked < len(ASK_S)
-        for name in self.admission.streams:
-            if not early or name not in self._answered:
-                self._context.route(ids.stream_id(name), WhatRuns(name, self._context.me))
-        pause = ASK_S[self._asked] if early else ASK_ALWAYS_S
-        self._asked += 1
-        self._context.after(self._context.jittered(pause), self._ask)
-
     def on_running(self, message: Running) -> None:
         if message.jobs:
-            self._answered.add(message.stream)
+            self.questions.answered(message.stream)
         for announce in message.jobs:
             self.when_tried(announce.manifest, partial(self.on_announce, announce, founding=False))
 
@@ -288,7 +269,7 @@ class MemberHost:
 
     def on_announce(self, message: Announce, *, founding: bool = True) -> Verdict:
         """Take part in a job that is meant for this agent: a founder at once, others from an interval on."""
-        manifest, me = message.manifest, self.participant
+        manifest, me = message.manifest, self._context.participant
         job = manifest.job_id
         if self.admission.has_ended(job, manifest.incarnation) or self._leaving is not None:
             return Verdict(me, False)
@@ -334,6 +315,11 @@ class MemberHost:
         return error
 
     def stop(self, job: bytes, incarnation: str) -> None:
+        """End an incarnation for good. A member that leaves rests: its master may only have lost it."""
+        member = self.members.get(job)
+        if member is not None and member.manifest.incarnation == incarnation and member.requests.leaving:
+            self._rest(member)
+            return
         self.admission.stop(job, incarnation)
         self.post_senders.stop(job, incarnation)
         self._end(job, incarnation)

@@ -2,8 +2,9 @@
 
 Owns which agent stands by, and the chain that it holds. The worker cuts what it has read (`CutPanes`), at
 most once per LAG and only after the previous delta is acknowledged, so a slow standby causes larger deltas
-and no queue. The chain begins again with all open panes if the standby is another one, if it lacks a delta,
-or if the deltas have become larger than the panes: this bounds what the standby holds.
+and no queue. It does so when it reads the log, because a timer here would wake it once more. The chain begins
+again with all open panes if the standby is another one, if it lacks a delta, or if the deltas have become
+larger than the panes: this bounds what the standby holds.
 
 Invariants: deltas of a chain are numbered without a gap, and one is under way at a time. A standby that does
 not acknowledge is replaced after `TRIES` attempts, and not chosen for `AVOID_S`.
@@ -38,12 +39,14 @@ from elfmesh.srt.residency import allows
 AGAIN_S = 1.0
 TRIES = 3
 AVOID_S = 60.0
-DELTAS_BYTES_MIN = 64 << 10
+DELTAS_BYTES_MIN = 160 << 10
 DELTAS_MAX = 512
-"""Bytes of deltas below which, and number of deltas from which, a chain begins again."""
+"""Bytes of deltas up to which no chain begins again, although its panes are smaller, and number of deltas
+from which it does. A standby holds that many bytes for each member."""
 
 REPORT_S = 10.0
 ALONE = "no other agent is a member"
+UNABLE = "no other member stands by: limits.standby is 0 there, or its release is an earlier one"
 EXCLUDED = "keep_in of this agent excludes all other members"
 TOO_BIG = "its open windows are larger than 16 MiB"
 NO_ROOM = "no agent has room within its limits.standby"
@@ -81,8 +84,8 @@ class PaneSender:
         self._sent: tuple[Delta, bytes] | None = None
         self._whole_bytes = self._delta_bytes = 0
         self._reported, self._reported_at, self._problem = (0, 0, b"", ""), float("-inf"), ""
-        self._cut_at = self._lag_s = 0.0
-        self._covered_at: float | None = None
+        self._cut_at = self._age_s = 0.0
+        self._lag_s: float | None = None
         self.shipped_bytes = self._counted_bytes = self._bytes_s = 0
         self._measured_at: float | None = None
         self._alarm = Alarm(context, self._due)
@@ -90,7 +93,9 @@ class PaneSender:
     @property
     def lag_s(self) -> float | None:
         """Age of the oldest record that the standby may lack; None: it has acknowledged nothing."""
-        return None if self._covered_at is None else self._context.now - self._covered_at
+        if self._lag_s is None or self._sent is None:
+            return self._lag_s
+        return self._age_s + self._context.now - self._cut_at
 
     def on_roster(self, terms: Terms) -> None:
         """Choose the standby among the members of a roster, if this member is to have one."""
@@ -104,13 +109,12 @@ class PaneSender:
         if not self._is_planned:
             self._peers = ()
         else:
-            others = [
-                each.contact for each in terms.members if each.until is None and each.contact.id != me.id
-            ]
-            allowed = [each for each in others if allows(self._context.policy.keep_in, each)]
+            others = [each for each in terms.members if each.until is None and each.contact.id != me.id]
+            able = [each.contact for each in others if each.stands_by]
+            allowed = [each for each in able if allows(self._context.policy.keep_in, each)]
             self._peers = tuple(sorted(allowed, key=self._nearness))
-            alone = EXCLUDED if others else ALONE
-        if not self._peers or self._problem in (ALONE, EXCLUDED):
+            alone = EXCLUDED if able else UNABLE if others else ALONE
+        if not self._peers or self._problem in (ALONE, UNABLE, EXCLUDED):
             self._problem = alone if self._is_planned and not self._peers else ""
         self._choose()
         self._report()
@@ -130,7 +134,7 @@ class PaneSender:
         state = (member.epoch, member.entry.number, standby, problem)
         if state != self._reported or now - self._reported_at >= REPORT_S:
             self._reported, self._reported_at = state, now
-            worth = round(1000 * self._lag_s), self._rate()
+            worth = round(1000 * (self._lag_s or 0.0)), self._rate()
             self._context.send(member.master, Shipping(member.manifest.job_id, *state, *worth))
 
     def _rate(self) -> int:
@@ -151,7 +155,7 @@ class PaneSender:
         if chosen == self.standby:
             return
         had, self.standby, self.acknowledged, self._sent = self.standby, chosen, False, None
-        self._covered_at = None
+        self._lag_s = None
         self._alarm.cancel()
         if chosen is not None:
             self._cut(whole=True)
@@ -164,9 +168,9 @@ class PaneSender:
             return False
         return self._nearness(self.standby)[0] == self._nearness(usable[0])[0]
 
-    def _cut(self, *, whole: bool) -> None:
+    def _cut(self, *, whole: bool, after_s: float = 0.0) -> None:
         self._order += 1
-        self._context.emit(CutPanes(self._member.manifest.job_id, self._order, whole))
+        self._context.emit(CutPanes(self._member.manifest.job_id, self._order, whole, round(after_s * 1e6)))
 
     def cut(self, event: PanesCut) -> None:
         """Ship what the worker has read. A worker that was started again repeats the newest order, whole."""
@@ -180,11 +184,7 @@ class PaneSender:
             self._report()
             self._alarm.set(AVOID_S)
             return
-        self._cut_at = self._context.now
-        if not event.panes and not event.whole:
-            self._covered_at = self._cut_at
-            self._later()
-            return
+        self._cut_at, self._age_s = self._context.now, event.age_us / 1e6
         if event.whole:
             self._chain, self._next, self._whole_bytes, self._delta_bytes = (
                 self._chain + 1,
@@ -213,7 +213,7 @@ class PaneSender:
         self._tries += 1
         self._context.stats["control.shipped_bytes"] += len(payload)
         self.shipped_bytes += len(payload)
-        if self._covered_at is not None:  # what a new standby needs first is no lasting cost
+        if self._lag_s is not None:  # what a new standby needs first is no lasting cost
             self._counted_bytes += len(payload)
         self._context.send(self.standby, delta, payload, lane=BULK_LANE if payload else 0)
         self._alarm.set(AGAIN_S)
@@ -229,33 +229,38 @@ class PaneSender:
             self._replace(NO_ROOM)
         elif message.next > self._next:
             self._sent, self.acknowledged, self._next, self._problem = None, True, self._next + 1, ""
-            covered_at, self._covered_at = self._covered_at, self._cut_at
-            self._lag_s = self._context.now - (self._cut_at if covered_at is None else covered_at)
+            self._lag_s = self._age_s + self._context.now - self._cut_at
             self._report()
-            self._later()
+            self._continue()
         elif message.next < self._next:  # it was restarted, or dropped the chain
             self._sent, self.acknowledged = None, False
             self._cut(whole=True)
 
-    def _later(self) -> None:
+    def _continue(self) -> None:
+        """Order the next delta of an acknowledged chain, or all open panes if the chain has become large."""
+        self._alarm.cancel()
         lag_s = self._member.plan.standby_s
-        if lag_s is not None:
-            self._alarm.set(lag_s)
+        if lag_s is None or self._has_moved():
+            return
+        large = self._delta_bytes > max(self._whole_bytes, DELTAS_BYTES_MIN)
+        self._cut(whole=large or self._next >= DELTAS_MAX, after_s=lag_s)
+
+    def _has_moved(self) -> bool:
+        """Move to an agent in another domain, which may have room again. Returns whether one is chosen."""
+        before = self.standby
+        if before is not None and self._avoided and self._nearness(before)[0]:
+            self._alarm.set(AVOID_S)
+            self._choose()
+        return self.standby != before
 
     def _due(self) -> None:
-        before = self.standby
-        if before is None:
+        if self.standby is None or (self._sent is None and self._has_moved()):
             return
-        if self._sent is None and self._avoided and self._nearness(before)[0]:
-            self._choose()  # an agent in another domain may have room again
-        if self.standby != before:
-            return
-        if self._sent is None:
-            large = self._delta_bytes > max(self._whole_bytes, DELTAS_BYTES_MIN)
-            self._cut(whole=not self.acknowledged or large or self._next >= DELTAS_MAX)
-        elif self._tries < TRIES:
+        if self._sent is None and not self.acknowledged:
+            self._cut(whole=True)
+        elif self._sent is not None and self._tries < TRIES:
             self._send()
-        else:
+        elif self._sent is not None:
             self._replace(SILENT)
 
     def _replace(self, problem: str) -> None:

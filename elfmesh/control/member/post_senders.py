@@ -4,7 +4,8 @@ Owns, for each ordered topic over a stream of this agent, the posts that are rea
 position in the spool before which all posts are confirmed. The spool has the posts; the master has the order.
 
 Invariant: a message begins with the first post that is not confirmed, so that the master never receives a
-post before an earlier one of the same producer. A post is confirmed when a closed record contains it.
+post before an earlier one of the same producer. A post is confirmed when a closed record contains it. The
+position where a topic begins is stored as soon as it is known, before a post is read.
 
 Paper: Blazes III (M2: an order decided while running).
 """
@@ -113,7 +114,9 @@ class PostSender:
         """Note the position before which all posts are confirmed, and read on if there is room."""
         while self._ends and self._ends[0][0] <= self._confirmed:
             self._restart = self._ends.popleft()[1]
-        if self._restart != self._stored and not self._store.is_set:
+        if not self._stored and self._restart:  # a restart would begin later, with `read_from = "end"`
+            self._persist()
+        elif self._restart != self._stored and not self._store.is_set:
             self._store.set(STORE_S)
         if self._nbytes < HELD_BYTES_MAX:
             self._request()

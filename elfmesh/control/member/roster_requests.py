@@ -16,7 +16,7 @@ from msgspec import UNSET
 from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Participant, Terms
+from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.messages import TRIPS_MAX, Enroll, Leaving
 from elfmesh.machine import Contact
 
@@ -86,7 +86,7 @@ class RosterRequests:
 
     def begin(self) -> None:
         self._context.after(ENROLL_S, self._enroll_again)
-        self._context.after(self._context.jittered(CHECK_S), self._check)
+        self._context.in_round(CHECK_S, self._check)
 
     def stop(self) -> None:
         self._stopped = True
@@ -96,9 +96,9 @@ class RosterRequests:
 
     def enrolment(self) -> Enroll:
         context = self._context
-        member, me = self._member, Participant(context.me, context.name, context.policy.keep_in)
+        member = self._member
         job, incarnation = member.manifest.job_id, member.manifest.incarnation
-        about = job, incarnation, me, member.epoch, member.version, member.begun
+        about = job, incarnation, context.participant, member.epoch, member.version, member.begun
         return Enroll(*about, self._trips() or UNSET)
 
     def _trips(self) -> tuple[tuple[bytes, int], ...]:
@@ -133,12 +133,7 @@ class RosterRequests:
             max(sealed, default=FIRST),
             self.ended is not None,
         )
-        # Alternate between the root of the tree, which may not lead any more, and the known master.
-        if self._by_route:
-            self._context.route(manifest.job_id, leaving)
-        else:
-            self._context.send(self._member.master, leaving)
-        self._by_route = not self._by_route
+        self._send(leaving)
         self._leaving_again = self._context.after(self._context.jittered(LEAVE_AGAIN_S), self.leave)
 
     def stay(self) -> None:
@@ -157,5 +152,16 @@ class RosterRequests:
     def _check(self) -> None:
         if not self._stopped:
             if not self.leaving:
-                self._context.route(self._member.manifest.job_id, self.enrolment())
-            self._context.after(self._context.jittered(CHECK_S), self._check)
+                self._send(self.enrolment())
+            self._context.in_round(CHECK_S, self._check)
+
+    def _send(self, message: Enroll | Leaving) -> None:
+        """Alternate between the root of the tree, which may not lead any more, and the known master.
+
+        A route costs a look-up of the root.
+        """
+        if self._by_route:
+            self._context.route(self._member.manifest.job_id, message)
+        else:
+            self._context.send(self._member.master, message)
+        self._by_route = not self._by_route

@@ -17,9 +17,12 @@ from collections.abc import Sequence
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.paths.layout import gateways_of, group_trees
+from elfmesh.control.protocol.messages import Mark
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import Contribute, Release, Retire, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment
+
+WATERMARK_TIMEOUT_S = 2.0
 
 
 class MemberTrees:
@@ -50,8 +53,8 @@ class MemberTrees:
         """Contribute to all trees of this agent's group from now on; return whether these are others.
 
         The member then contributes everything open again. It leaves the trees of the gateway before at once,
-        so that no barrier there waits for it. It stays a member of the job's own trees, which carry
-        watermarks. A gateway that has started again has the same trees, which collect again by themselves.
+        so that no barrier there waits for it. It stays a member of the job's own trees, which carry rosters.
+        A gateway that has started again has the same trees, which collect again by themselves.
         """
         gateways = gateways_of(self._context.me, layout)
         if gateways == self._gateways:
@@ -92,6 +95,12 @@ class MemberTrees:
         """Everything below `closed` is closed."""
         for tree in dict.fromkeys((*_flat(self._own), *self._all())):
             self._context.emit(Release(tree, closed, epoch))
+
+    def on_watermark(self, watermark: Mark) -> None:
+        """Multicast a watermark of the master in the trees of the groups whose gateway this agent is."""
+        for gateway, tree in zip(self._gateways, self._partitions[0], strict=False):
+            if gateway.contact.id == self._context.me.id and tree in self._context.roots:
+                self._context.publish(tree, watermark, WATERMARK_TIMEOUT_S, lambda done: None)
 
     def _all(self) -> list[bytes]:
         return _flat(self._partitions)

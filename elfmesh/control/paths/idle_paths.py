@@ -168,6 +168,11 @@ class IdlePaths:
             self._requested[path] = self._requested.get(path, 0) + nbytes + PART_BYTES
         return order[0] == gateway
 
+    def first_share(self, group: str, gateway: bytes) -> float | None:
+        """Return in which share of the newest intervals a copy of a group was the first one at the master."""
+        orders = [order for (of, _), order in self._order.items() if of == group]
+        return sum(order[0] == gateway for order in orders) / len(orders) if orders else None
+
     @safeguard("idle-paths-revive")
     def revive(self, gateway: bytes, site: bytes) -> None:
         """A path is requested: it is live for a while, and gets everything that is open."""

@@ -40,6 +40,9 @@ class Inheritance:
         inherits: the roster epoch of these terms under the master before; 0: the term continues none.
         collection: gets the parts.
         leads: whether the term goes on.
+
+    Attributes:
+        asked_at: when all sites were asked for all parts; None: there is nothing to inherit.
     """
 
     def __init__(
@@ -58,9 +61,11 @@ class Inheritance:
         self._sites = {site.id: (number, site) for number, site in enumerate(sites)}
         self._known = sum(1 << entry.number for entry in terms.members)
         self._silent = dict.fromkeys(self._sites)
+        self.asked_at: float | None = None
 
     def begin(self) -> None:
         """Request the parts, also from this agent, which may be a site itself."""
+        self.asked_at = self._context.now if self._sites else None
         self._ask()
         for pause in AGAIN_S if self._silent else ():
             self._context.after(pause, self._ask)

@@ -82,16 +82,19 @@ def better_placement(
     chosen = _candidates(layout, members, latencies, present, trips)
     network = _network(layout, master, chosen, latencies, gateways, sites)
     before: dict[str, tuple[str, ...]] = {stage.name: stage.at for stage in network.stages}
-    for group, agents in by_group(layout).items():
+    for group, agents in by_group(layout).items() if layout.label else ():
         before[f"gateway {group}"] = _names(each.id for each in agents)
     if len(layout.sites) > 1:
         before[SITES] = tuple(each.id.hex() for each in layout.sites[1:])
     found = improved(network, deployed(network, 1), rng).places
     if any(len(found[name]) != len(before[name]) for name in found):
         return None  # a group or a site has no candidate now
+    away = tuple(bytes.fromhex(each) for each in found.get(SITES, ()))
     return LatencyPlacement(
-        {group: tuple(map(bytes.fromhex, found[f"gateway {group}"])) for group in by_group(layout)},
-        tuple(bytes.fromhex(each) for each in found.get(SITES, ())),
+        {group: tuple(map(bytes.fromhex, found[f"gateway {group}"])) for group in by_group(layout)}
+        if layout.label
+        else {"": (master.id, *away)},
+        away,
         total_cost(network, found),
         total_cost(network, before),
     )
@@ -133,10 +136,13 @@ def _network(
         members = [agent.id for agent in chosen[group]]
         may = frozenset(agent.hex() for agent in members if agent in gateways)
         source, gateway = f"members {group}", f"gateway {group}"
-        most = len(present)
-        stages += [PlacedStage(source, at=_names(members)), PlacedStage(gateway, only=may, most=most)]
-        flows += [Flow(source, gateway, 1.0), Flow(gateway, MASTER, 1.0)]
-        flows += [Flow(gateway, SITES, 1.0)] if len(layout.sites) > 1 else []
+        stages.append(PlacedStage(source, at=_names(members)))
+        ends = gateway if layout.label else source  # without a label, the sites are the gateways
+        if layout.label:
+            stages.append(PlacedStage(gateway, only=may, most=len(present)))
+            flows.append(Flow(source, gateway, 1.0))
+        flows.append(Flow(ends, MASTER, 1.0))
+        flows += [Flow(ends, SITES, 1.0)] if len(layout.sites) > 1 else []
     stages.append(PlacedStage(MASTER, at=(master.id.hex(),)))
     if (count := len(layout.sites) - 1) > 0:
         allowed = [each for each in agents.values() if each.id in sites and each.id != master.id]

@@ -6,7 +6,8 @@ nothing.
 Invariants: the groups are disjoint and contain all members. A gateway is a member of its group. A gateway
 stays as long as it is a member and present, because another one makes its group contribute again. The first
 site is the master; the others are members in other failure domains. With several sites, the master is a
-gateway only where its group has no other agent, because it must not take what it collects with it. A layout
+gateway only where its group has no other agent, because it must not take what it collects with it. Several
+sites of members without a label are themselves the gateways: each collects a tree of all members. A layout
 decides no row: a wrong one costs bytes and time. The rules of all members (`srt.residency`) allow each site
 but the master, and those of a group its gateway, if they allow one of its agents.
 
@@ -16,14 +17,18 @@ are any, instead of latency; the choice among the agents of a group is by hash.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from elfmesh import ids
 from elfmesh.control.jobs.failure_domains import DOMAIN_LABELS, best_addition, domain, share
 from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.machine import Contact
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, shown, together
+
+SITES_MIN = 3
+"""With fewer voters a majority is all of them, so that the loss of one would stop the votes."""
 
 Path = tuple[bytes, bytes]
 """A gateway and a site, by their ids: one of the streams between the two stages."""
@@ -66,11 +71,13 @@ def planned(
         away: agents that cannot be reached.
         before: the layout that is in force.
         rules: of the members that state where their data is kept, by agent.
-        copies: how many gateways each group is to have.
+        copies: how many gateways each group is to have, if a label tells the members apart.
     """
     label = label_of(members, across)
     if not label and (paths < 2 or not members):
         return None
+    allowed = [each for each in members if allows(_rule(members, rules), each)]
+    sites = _sites(job, master, allowed, paths, voters, away, before) if paths > 1 else ()
     groups: dict[str, list[Contact]] = {}
     for member in sorted(members, key=lambda each: each.id):
         groups.setdefault(group_of(member, label), []).append(member)
@@ -79,9 +86,9 @@ def planned(
         known = [each.contact.id for each in (before.gateways if before else ()) if each.group == group]
         about = master, ids.group_tree(master.id, job, 0, group), _rule(agents, rules), paths > 1
         present = [each for each in agents if each.id not in away] or agents
-        chosen += [Gateway(group, each) for each in _gateways(present, known, copies, *about)]
-    allowed = [each for each in members if allows(_rule(members, rules), each)]
-    sites = _sites(job, master, allowed, paths, voters, away, before) if paths > 1 else ()
+        ends = [] if label else [each for each in sites if each.id in {one.id for one in agents}]
+        ends = ends or _gateways(present, known, copies, *about)
+        chosen += [Gateway(group, each) for each in _in_place(ends, known)]
     return PathLayout(label, tuple(chosen), sites)
 
 
@@ -98,7 +105,7 @@ def _gateways(
     rule: Rule,
     master_is_last: bool,
 ) -> list[Contact]:
-    """Return the gateways of one group; one that stays keeps its place, which is the number of its copy."""
+    """Return the gateways of one group."""
     chosen: list[Contact] = []
 
     def order(agent: Contact) -> tuple[bool, bool, bool, bool, int]:
@@ -110,6 +117,11 @@ def _gateways(
         rest = [each for each in present if each not in chosen and (not chosen or allows(rule, each))]
         if rest:
             chosen.append(min(rest, key=order))
+    return chosen
+
+
+def _in_place(chosen: Sequence[Contact], known: Sequence[bytes]) -> list[Contact]:
+    """Return the gateways in order; one that stays keeps its place, which is the number of its copy."""
     stay = {at: each for at, agent in enumerate(known) for each in chosen if each.id == agent}
     others = iter([each for each in chosen if each.id not in known[: len(chosen)]])
     return [stay.get(at) or next(others) for at in range(len(chosen))]
@@ -134,17 +146,36 @@ def _sites(
     return tuple(sites)
 
 
-def near_site(me: Contact, layout: PathLayout | None) -> Contact | None:
-    """Return the site from which an agent reads; None: the master is as near, or no site is near.
+class ReadSites(NamedTuple):
+    """The sites of which an agent requests results.
 
-    A site reads from itself, also if another agent has become the master.
+    Attributes:
+        first: those that it asks at once; none: the master, to which the overlay routes.
+        spare: those that it asks beside them while no answer comes.
+    """
+
+    first: tuple[Contact, ...] = ()
+    spare: tuple[Contact, ...] = ()
+
+
+def read_sites(
+    me: Contact, layout: PathLayout | None, is_gone: Callable[[bytes], bool] = lambda agent: False
+) -> ReadSites:
+    """Return the sites that an agent asks for results.
+
+    An agent asks its near site, and the others if that does not answer. If it is gone, or none is near, it
+    asks all that vote, and the first answer counts. A site reads from itself, also if another agent has
+    become the master.
     """
     sites = () if layout is None else layout.sites
     label = DOMAIN_LABELS[0] if layout is None else layout.label or DOMAIN_LABELS[0]
-    if any(each.id == me.id for each in sites[1:]):
-        return me
-    near = next((each for each in sites if each.id == me.id or share(me, each, label)), None)
-    return near if near in sites[1:] else None
+    present = tuple(each for each in sites if each.id == me.id or not is_gone(each.id))
+    near = next((each for each in present if each.id == me.id), None)
+    near = near or next((each for each in present if share(me, each, label)), None)
+    if near is None:
+        return ReadSites(present if len(sites) >= SITES_MIN else ())
+    others = tuple(each for each in present if each is not near)
+    return ReadSites((near,) if near in sites[1:] else (), others)
 
 
 def gateways_of(agent: Contact, layout: PathLayout | None) -> tuple[Gateway, ...]:
@@ -217,7 +248,7 @@ def notes(
 ) -> list[str]:
     """Return what an operator should know about a layout."""
     label = "" if layout is None else layout.label
-    found = [] if layout is None else _notes_on_sites(layout, across, paths)
+    found = site_notes(layout, across, paths)
     for group, gateways in by_group(layout).items() if layout is not None else ():
         if len(gateways) < copies:
             few = f"{len(gateways)} of {copies} gateways of {group or 'the group'}"
@@ -233,8 +264,9 @@ def notes(
     return found
 
 
-def _notes_on_sites(layout: PathLayout, across: str, paths: int) -> list[str]:
-    if paths < 2:
+def site_notes(layout: PathLayout | None, across: str, paths: int) -> list[str]:
+    """Return where the sites of a layout are fewer than the text names, or share a failure domain."""
+    if layout is None or paths < 2:
         return []
     found = []
     if len(layout.sites) < paths:
@@ -249,11 +281,12 @@ def _notes_on_sites(layout: PathLayout, across: str, paths: int) -> list[str]:
     return found
 
 
-def label_error(members: Sequence[Contact], across: str) -> str:
-    """Return why a text cannot be applied whose label no member states; "" if it can."""
-    if not across or not members or any(group_of(each, across) for each in members):
-        return ""
-    return (
-        f"ACROSS {across}: no agent with the job's input states a {across};"
-        f" set `{across}` under `[labels]` in agent.toml of each of them"
-    )
+def label_error(members: Sequence[Contact], *labels: str) -> str:
+    """Return why a text cannot be applied that names a label which no member states; "" if it can."""
+    for label in labels if members else ():
+        if label and not any(group_of(each, label) for each in members):
+            return (
+                f"ACROSS {label}: no agent with the job's input states a {label};"
+                f" set `{label}` under `[labels]` in agent.toml of each of them"
+            )
+    return ""

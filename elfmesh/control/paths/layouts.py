@@ -30,12 +30,9 @@ from elfmesh.control.paths.latency_placement import (
     better_placement,
     expectation,
 )
-from elfmesh.control.paths.layout import by_group, group_of, planned
+from elfmesh.control.paths.layout import SITES_MIN, by_group, group_of, planned
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.srt.residency import ANYWHERE, Rule, allows, together
-
-SITES_MIN = 3
-"""With fewer voters a majority is all of them, so that the loss of one would stop the votes."""
 
 PLAN_S, GAIN = 300.0, 0.8
 """How often the placement is computed, and the share of the present cost at which it is taken."""
@@ -107,16 +104,19 @@ class Layouts:
 
     def follow_roster(self) -> None:
         """Plan for the members as they are now."""
-        if not self._plan.paths:
+        plan, before = self._plan, self._state.layout
+        if not plan.paths or (plan.reads and plan.paths < 2):
             self._state.layout = None
             return
-        term, members = self._term, [entry.contact for entry in self._term.book.active]
-        terms = term.terms
-        plan, before = self._plan, self._state.layout
+        terms = self._term.terms
+        members = [entry.contact for entry in self._term.book.active]
+        if plan.reads:  # a job without members has no groups, and its voters are its sites
+            members = [*terms.acceptors]
         about = terms.manifest.job_id, terms.master, members, plan.across, plan.paths
         voters = {each.id for each in terms.acceptors}
         rules = {each.contact.id: each.keep_in for each in self._limiting}
-        self._state.layout = planned(*about, voters, self._away, before, rules, plan.copies)
+        layout = planned(*about, voters, self._away, before, rules, plan.copies)
+        self._state.layout = replace(layout, gateways=()) if layout and plan.reads else layout
 
     @property
     def _limiting(self) -> list[RosterEntry]:

@@ -4,12 +4,17 @@ Owns which groups are late, which agents have been asked, and the budget. First,
 revived (`idle_paths`), one after the other. Then sites are asked, which hold the parts (`site_parts`) and
 keep a request pending for a while. Decides about no interval.
 
+Before an interval ends without some members, all sites are asked once more for what they hold of these
+members, whatever the budget, and the interval waits `ANSWER_S` for them. The request stays pending while
+these members are missing or dead, so later intervals need not wait: the sites send at once what arrives.
+
 A group is late when its contributions to the first open interval have not arrived after its usual lag and
 four deviations. The lag begins when the first member has passed the interval. A site without a link to a
 group needs no request: it takes the record on which another site votes.
 
-Invariants: each agent is asked once for an interval and a group. A request needs a budget, which grows by
-`SHARE` of the bytes that come directly and falls by those that come on request, so that nothing is hedged
+Invariants: a record of the master lacks no contribution that a site had when it was asked last, if the site
+answers. Each agent is asked once for an interval and a late group. Such a request needs a budget, which grows
+by `SHARE` of the bytes that come directly and falls by those that come on request, so that nothing is hedged
 while everything is slow; one request in `FREE_S` is free. A part of a site counts as one of a root does,
 because roots cut each part once for all consumers (D-7).
 
@@ -27,12 +32,14 @@ from elfmesh.control.closing.collection import Collection
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.context import Alarm, Context
 from elfmesh.control.jobs.plan import JobPlan
-from elfmesh.control.jobs.records import COUNTS_MAX
+from elfmesh.control.jobs.records import COUNTS_MAX, FIRST
 from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import CurrentTerms
+from elfmesh.control.paths.inheritance import Inheritance
 from elfmesh.control.paths.layout import by_group, group_of
 from elfmesh.control.paths.layouts import Layouts
 from elfmesh.control.protocol.messages_parts import PartRequest, SitePart
+from elfmesh.interval_map import bits, numbers
 from elfmesh.machine import Contact
 from elfmesh.safeguards import safeguard
 from elfmesh.srt.coverage import bitmap_of, bits_of
@@ -47,6 +54,10 @@ LAG_SHARE_MAX = 0.5
 
 NEXT_S = 0.5
 """Pause before the next site is asked for what the one before has not sent."""
+
+ANSWER_S = 1.0
+"""Time for the answers of sites before an interval ends, and pause until the request is repeated; below
+`PENDING_S` of `site_parts`."""
 
 DEVIATIONS = 4
 
@@ -66,6 +77,7 @@ class RequestingTerm(CurrentTerms, Protocol):
     book: RosterBook
     closer: Closer
     collection: Collection
+    inheritance: Inheritance
     layouts: Layouts
     trees: RequestedTrees
 
@@ -88,21 +100,43 @@ class UsualLag:
         return self.mean_s + DEVIATIONS * self.deviation_s
 
 
+@dataclass(slots=True)
+class Arrivals:
+    """What a gateway or group has sent to the master: everything below `stop`, usually after `lag`."""
+
+    stop: int = FIRST
+    lag: UsualLag | None = None
+
+    def add(self, stop: int, lag_s: float | None) -> None:
+        self.stop = max(self.stop, stop)
+        if lag_s is not None and self.lag is None:
+            self.lag = UsualLag(lag_s)
+        elif lag_s is not None and self.lag is not None:
+            self.lag.add(lag_s)
+
+
 class PartRequests:
     """The part requests of one term.
 
     Args:
         term: of the master; its parts need not be there yet.
+
+    Attributes:
+        arrivals: by gateway of the layout, what it has sent.
     """
 
     def __init__(self, context: Context, term: RequestingTerm) -> None:
         self._context, self._term = context, term
-        self._lags: dict[str, UsualLag] = {}
+        self._group_arrivals: dict[str, Arrivals] = {}
+        self.arrivals: dict[bytes, Arrivals] = {}
         self._asked: dict[str, set[bytes]] = {}
         self._at: int | None = None
         self._budget = 0.0
         self._free_at = self._next_at = float("-inf")
         self._alarm = Alarm(context, self._look)
+        self._last: dict[int, float] = {}
+        self._asked_last: set[bytes] = set()
+        self._renewal = Alarm(context, self._renew)
 
     def arrived(self, sender: Contact, segment: Segment, nbytes: int) -> None:
         """The root of a group's tree has sent a part to this master."""
@@ -111,13 +145,13 @@ class PartRequests:
         gateways = () if layouts.layout is None else layouts.layout.gateways
         group = next((each.group for each in gateways if each.contact.id == sender.id), None)
         since = self._term.collection.due_since(last)
-        is_first = group is not None and layouts.idle_paths.arrived(group, sender.id, last, nbytes)
-        if group is not None and is_first and since is not None:
-            lag_s = self._context.now - since
-            if (known := self._lags.get(group)) is None:
-                self._lags[group] = UsualLag(lag_s)
-            else:
-                known.add(lag_s)
+        if group is not None:
+            lag_s = None if since is None else self._context.now - since
+            known = {each.contact.id: self.arrivals.get(each.contact.id) for each in gateways}
+            self.arrivals = {agent: each or Arrivals() for agent, each in known.items()}
+            self.arrivals[sender.id].add(segment.stop, lag_s)
+            if layouts.idle_paths.arrived(group, sender.id, last, nbytes):
+                self._group_arrivals.setdefault(group, Arrivals()).add(segment.stop, lag_s)
         self._look()
 
     def on_site_part(self, sender: Contact, message: SitePart, payload: bytes) -> None:
@@ -133,6 +167,62 @@ class PartRequests:
             self._context.stats["control.requested_bytes"] += len(payload)
             copy = self._term.trees.copy_of(message.tree or None)
             collection.collected(message.partition, segment, payloads, copy)
+
+    @safeguard("sites-are-asked-before-an-end")
+    def before_end(self, missing: int, due: float) -> float:
+        """Request from all sites what the first open interval lacks, because it may end without it.
+
+        Args:
+            missing: bit set of the members.
+            due: when the first member passed the interval.
+
+        Returns:
+            When the sites should have answered; in the past if they have, or if there is none.
+        """
+        members, known = numbers(missing), {each.id for each in self._present_sites()}
+        if not known or not missing:
+            return due
+        if not known <= self._asked_last:
+            self._last.clear()
+        self._asked_last = known
+        if not self._last.keys() >= set(members):
+            self._last = {each: self._asked_for(each) for each in members} | self._last
+            self._renew()
+        return max(self._last[each] for each in members) + ANSWER_S
+
+    def _asked_for(self, number: int) -> float:
+        """Return when the sites were asked for what they hold of a member: now, or as this term began.
+
+        A member that had died before has contributed nothing to this term.
+        """
+        died, begun = (
+            self._term.collection.straggler_policy.dead_since(number),
+            self._term.inheritance.asked_at,
+        )
+        return begun if died is not None and begun is not None and died <= begun else self._context.now
+
+    def _renew(self) -> None:
+        """Keep the request pending at the sites for members that are missing or dead."""
+        term, at = self._term, self._term.closer.next
+        lacking = 0 if term.collection.due_since(at) is None else term.collection.missing()
+        wanted = term.book.required(at) & (lacking | bits(term.collection.straggler_policy.dead))
+        self._last = {number: since for number, since in self._last.items() if wanted >> number & 1}
+        if self._last and term.leads():
+            request = self._request_for(at, bits(self._last), "before an end")
+            for site in self._present_sites():
+                self._context.send(site, request)
+            self._renewal.set(ANSWER_S)
+
+    def _present_sites(self) -> list[Contact]:
+        return [each for each in self._sites() if not self._context.is_gone(each.id)]
+
+    def _request_for(self, at: int, lacking: int, why: str) -> PartRequest:
+        """Return a request, which is counted and noted."""
+        terms = self._term.terms
+        about = terms.manifest.job_id, terms.manifest.incarnation, terms.epoch, terms.roster_epoch, at
+        self._context.stats["control.part_requests"] += 1
+        self._context.note("requested parts", about[0], at, at + 1, why)
+        return PartRequest(*about, bitmap_of(lacking))
 
     def _is_placed(self, message: SitePart) -> bool:
         known = bits_of(message.segment.coverage) & ~self._term.book.given == 0
@@ -183,8 +273,8 @@ class PartRequests:
         return [each for each in (*idle, *self._sites()) if each.id not in asked]
 
     def _late_s(self, group: str) -> float:
-        known = self._lags.get(group)
-        late_s = LAG_S_FIRST if known is None else max(LAG_S_MIN, known.late_s)
+        known = self._group_arrivals.get(group)
+        late_s = LAG_S_FIRST if known is None or known.lag is None else max(LAG_S_MIN, known.lag.late_s)
         return min(late_s, LAG_SHARE_MAX * self._term.plan.deadline_s)
 
     @safeguard("late-groups-are-requested")
@@ -195,16 +285,13 @@ class PartRequests:
         agent = self._unasked(group)[0]
         self._asked.setdefault(group, set()).add(agent.id)
         self._next_at = self._context.now + NEXT_S
-        terms = self._term.terms
-        about = terms.manifest.job_id, terms.manifest.incarnation, terms.epoch, terms.roster_epoch, at
-        self._context.stats["control.part_requests"] += 1
-        self._context.note("requested parts", about[0], at, at + 1, f"of {group or 'the members'}")
+        request = self._request_for(at, lacking, f"of {group or 'the members'}")
         idle_paths, me = self._term.layouts.idle_paths, self._context.me.id
         if (agent.id, me) in idle_paths.idle:
             idle_paths.revive(agent.id, me)
             self._term.trees.revive(agent)
         else:
-            self._context.send(agent, PartRequest(*about, bitmap_of(lacking)))
+            self._context.send(agent, request)
 
     @safeguard("part-budget")
     def _may_ask(self) -> bool:

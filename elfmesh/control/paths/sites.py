@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from elfmesh.control.closing.shown import ShownLines
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.terms import Terms
@@ -30,20 +31,29 @@ class Sites:
     ) -> None:
         self._context, self._votes, self._parts, self._terms = context, votes, parts, terms
         self._sites: dict[bytes, Site] = {}
+        self.shown: Callable[[bytes], None] = lambda job: None
+        """Called when the tentative records of a job at this agent are others."""
 
     def of(self, job: bytes) -> Site | None:
         """Return the state of a job with a grant; it begins with the parts that are held."""
         granted, terms, site = self._votes.grant(job), self._terms(job), self._sites.get(job)
         named = terms is not None and granted is not None and terms.version == granted[0].roster
         if granted is None or terms is None or not named or terms.epoch != granted[0].epoch:
-            self._sites.pop(job, None)
+            self._end(job, self._sites.pop(job, None))
             return None
         if site is None or not site.is_of(terms, granted[0]):
-            site = Site(self._context, terms, granted[0], granted[1].value.closed, self._votes)
+            about = self._context, terms, granted[0], granted[1].value.closed
+            before, site = site, Site(*about, self._votes, lambda: self.shown(job))
             self._sites[job] = site
             for part, payload in self._parts.of(job):
                 site.collect(part.partition, part.segment, payload, part.tree)
+            self._end(job, before)
         return site
+
+    def _end(self, job: bytes, site: Site | None) -> None:
+        if site is not None:
+            site.stop()
+            self.shown(job)
 
     def accepted(self, job: bytes) -> None:
         """This agent may have accepted another value."""
@@ -55,6 +65,16 @@ class Sites:
         if (site := self.of(message.job)) is not None:
             site.collect(message.partition, message.segment, payload, message.tree or None)
             site.advance()
+
+    def lines(self, job: bytes) -> ShownLines | None:
+        """Return the complete records that this agent votes on, as tentative ones; None: it does not vote."""
+        site = self.of(job)
+        return None if site is None else site.lines
+
+    def closed(self, job: bytes, index: int) -> None:
+        """Votes have closed everything up to an interval."""
+        if (site := self._sites.get(job)) is not None:
+            site.on_closed(index)
 
     def leaves_out(self, job: bytes, record: ResultRecord) -> bool:
         """Return whether this agent holds something that a record leaves out."""

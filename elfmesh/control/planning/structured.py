@@ -8,16 +8,16 @@ the first by names. What is outside the part counts as alive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elfmesh.control.planning.dp import TIE
 from elfmesh.control.planning.fidelity import Alive, Sets, TaskMeasure, packed
-from elfmesh.control.planning.mc_trees import alive_in, mc_trees, tasks_of
+from elfmesh.control.planning.mc_trees import Tree, alive_in, mc_trees, tasks_of
 from elfmesh.control.planning.parts import Part, unit_links, units
 from elfmesh.control.planning.topology import Topology
 
@@ -30,15 +30,17 @@ class SegmentedUnit:
         columns: the tasks that any of its segments has.
         inside: by segment, which of these it has, as numbers, because products of them count tasks.
         members: the same by task; the last segment is none.
-        firsts: by segment, the place of its first task among all names; the last segment is none.
+        sets: by segment, the set of its tasks, with the first name in the highest bit; the last one is none.
         values: by segment, the OF of the unit as a topology of its own in which only the segment lives.
+        ranks: by segment, the number of distinct greater values.
     """
 
     columns: NDArray[np.intp]
     inside: NDArray[np.float32]
     members: Alive
-    firsts: NDArray[np.intp]
+    sets: NDArray[np.object_]
     values: NDArray[np.float64]
+    ranks: NDArray[np.intp]
 
     def missing(self, held: Alive) -> NDArray[np.intp]:
         """Return how many tasks of each segment are not held."""
@@ -46,7 +48,7 @@ class SegmentedUnit:
 
     def preferred(self, missing: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the segments by value, then by the fewest missing tasks, then by name."""
-        return np.lexsort((missing, -self.values))
+        return (self.ranks * (len(self.columns) + 1) + missing).argsort(kind="stable")
 
 
 class StructuredStep:
@@ -57,15 +59,15 @@ class StructuredStep:
 
     def __init__(self, topology: Topology, part: Part, measure: TaskMeasure) -> None:
         self._topology, self._measure = topology, measure
-        by_name = sorted(range(len(topology)), key=lambda task: topology.names[task])
-        self._places = np.argsort(by_name)
+        self._by_name = sorted(range(len(topology)), key=lambda task: topology.names[task], reverse=True)
+        bits = {task: 1 << at for at, task in enumerate(self._by_name)}
         self._outside = np.ones(len(topology), dtype=np.bool_)
         for at in part.operators:
             self._outside[list(topology.operators[at].tasks)] = False
         groups = units(topology, part)
         inside = set(unit_links(topology, part))
         cut = {pair for pair, _ in topology.pairs if pair not in inside}
-        self._units = [_segments(topology, group, cut, measure, self._places) for group in groups]
+        self._units = [_segments(topology, group, cut, measure, bits) for group in groups]
         unit_of = {at: number for number, group in enumerate(groups) for at in group}
         self._linked: dict[tuple[int, int], Alive] = {}
         for sender, receiver in (pair for pair, _ in topology.pairs):
@@ -110,9 +112,10 @@ class StructuredStep:
             values[grown] = self._values(rows, None, np.ones(len(rows), dtype=np.bool_), fixed, base)
         fitting = np.flatnonzero(fit)
         densities = ((values[fitting] - base) / costs[fitting]).round(TIE)
-        ties = self._tasks(self._begin_first(candidates[:, fitting[densities == densities.max()]]))
-        chosen = ties[:, _first_by_names(ties, self._places)]
-        return plan | frozenset(np.flatnonzero(chosen).tolist())
+        ties = candidates[:, fitting[densities == densities.max()]]
+        sets = [unit.sets[segments] for unit, segments in zip(self._units, ties, strict=True)]
+        chosen = _first_by_names(reduce(np.bitwise_or, sets).tolist())
+        return plan | {self._by_name[at] for at in tasks_of(chosen)}
 
     def _tasks(self, candidates: NDArray[np.intp]) -> Alive:
         """Return the tasks of candidates, shape (tasks, candidates)."""
@@ -121,12 +124,6 @@ class StructuredStep:
             if segments.max() >= 0:
                 tasks[unit.columns] = unit.members[:, segments]
         return tasks
-
-    def _begin_first(self, candidates: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the candidates whose first task by name comes first."""
-        firsts = [unit.firsts[segments] for unit, segments in zip(self._units, candidates, strict=True)]
-        first = np.min(firsts, axis=0)
-        return candidates[:, first == first.min()]
 
     def _values(
         self, rows: Alive, sets: Sets | None, wanted: Alive, fixed: Alive, base: float
@@ -172,7 +169,8 @@ class StructuredStep:
         def nearest(one: int, other: int) -> NDArray[np.intp]:
             """By segment of a unit, the place in the order of the first segment of another one beside it."""
             linked = self._linked[one, other][:, orders[other]]
-            return np.where(linked.any(axis=1), linked.argmax(axis=1), len(orders[other]))
+            place = linked.argmax(axis=1)
+            return np.where(linked[np.arange(len(place)), place], place, len(orders[other]))
 
         grown = np.zeros(len(costs), dtype=np.bool_)
         for at, visits in enumerate(self._visits):
@@ -215,17 +213,13 @@ class StructuredStep:
         return visited[1:]
 
 
-def _first_by_names(tasks: Alive, places: NDArray[np.intp]) -> int:
-    """Return the candidate whose tasks come first, compared as tuples; `places`: of the tasks, by name."""
-    left, rest = np.arange(tasks.shape[1]), tasks[np.argsort(places)]
-    while len(left) > 1:
-        ended = ~rest.any(axis=0)
-        if ended.any():  # it is the beginning of all others
-            return int(left[ended][0])
-        first = int(rest.any(axis=1).argmax())
-        has = np.flatnonzero(rest[first])
-        left, rest = left[has], rest[first + 1 :, has]
-    return int(left[0])
+def _first_by_names(sets: list[Tree]) -> Tree:
+    """Return the set whose names come first, compared as tuples.
+
+    It is the greatest number, or the shortest set with which the names of that one begin.
+    """
+    greatest = max(sets)
+    return min(each for each in sets if greatest ^ each < each & -each)
 
 
 def _segments(
@@ -233,15 +227,17 @@ def _segments(
     group: tuple[int, ...],
     cut: set[tuple[int, int]],
     measure: TaskMeasure,
-    places: NDArray[np.intp],
+    bits: Mapping[int, Tree],
 ) -> SegmentedUnit:
-    """Return the MC-trees of a unit alone; `places`: of all tasks, by name."""
+    """Return the MC-trees of a unit alone, by name; `bits`: of all tasks."""
     alone, back = topology.part(group, cut)
-    named = {tree: sorted(int(places[back[task]]) for task in tasks_of(tree)) for tree in mc_trees(alone)}
-    trees = sorted(named, key=lambda tree: named[tree])
-    firsts = np.array([*(named[tree][0] for tree in trees), len(topology)])
+    named = {tree: sum(bits[back[task]] for task in tasks_of(tree)) for tree in mc_trees(alone)}
+    trees = sorted(named, key=lambda tree: sorted(-bits[back[task]] for task in tasks_of(tree)))
+    sets = np.array([*(named[tree] for tree in trees), 0], dtype=object)
     tasks = alive_in(trees, len(alone))
     values = measure(alone, tasks).round(TIE)
     used = np.flatnonzero(tasks.any(axis=0))
     members = np.concatenate((tasks[:, used].T, np.zeros((len(used), 1), dtype=np.bool_)), axis=1)
-    return SegmentedUnit(np.array(back)[used], tasks[:, used].astype(np.float32), members, firsts, values)
+    ranks = np.unique(-values, return_inverse=True)[1]
+    columns, inside = np.array(back)[used], tasks[:, used].astype(np.float32)
+    return SegmentedUnit(columns, inside, members, sets, values, ranks)

@@ -7,8 +7,10 @@ in order, for example an `Append` before a later `ReadLog`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
 
 from elfmesh.contribution import Contribution, replaced, within
 from elfmesh.control.jobs.manifest import Manifest
@@ -17,6 +19,7 @@ from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol.events_early import EarlyMembers as EarlyMembers
 from elfmesh.control.protocol.events_early import EarlyMerged as EarlyMerged
 from elfmesh.control.protocol.events_early import EarlyReported as EarlyReported
+from elfmesh.control.protocol.events_early import MemberStates as MemberStates
 from elfmesh.control.protocol.events_early import MergeEarly as MergeEarly
 from elfmesh.control.protocol.events_functions import FunctionsTried
 from elfmesh.control.protocol.events_order import PostsRead as PostsRead
@@ -42,7 +45,7 @@ from elfmesh.control.protocol.events_standby import EndLog as EndLog
 from elfmesh.control.protocol.events_standby import LogEnded as LogEnded
 from elfmesh.control.protocol.events_standby import PanesCut as PanesCut
 from elfmesh.machine import Effect, Event, Received, Tick
-from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
+from elfmesh.overlay.events import Joined, Leave, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
     Attached,
     BecameRoot,
@@ -55,8 +58,7 @@ from elfmesh.srt.events import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStreams(Event):
+class LocalStreams(Event, Struct, frozen=True):
     """Streams, labels and lookup tables of this agent; sent at start and after each change."""
 
     streams: tuple[StreamInfo, ...]
@@ -64,8 +66,7 @@ class LocalStreams(Event):
     lookups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequest(Event):
+class ClientRequest(Event, Struct, frozen=True):
     """A client's request; the machine answers it with exactly one `Reply` with the same token.
 
     Attributes:
@@ -78,29 +79,26 @@ class ClientRequest(Event):
 
     token: int
     verb: str
-    body: dict[str, Any] = field(default_factory=dict)
+    body: dict[str, Any] = {}
     wall_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClientGone(Event):
+class ClientGone(Event, Struct, frozen=True):
     """The client of a `ClientRequest` does not wait any more, so that a request that only reads ends."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Effect):
+class Reply(Effect, Struct, frozen=True):
     """The answer to a `ClientRequest`: an HTTP status, JSON values and raw data."""
 
     token: int
     status: int
-    body: dict[str, Any] = field(default_factory=dict)
+    body: dict[str, Any] = {}
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StartWorker(Effect):
+class StartWorker(Effect, Struct, frozen=True):
     """Evaluate this job from `start` on; members do not contribute to earlier intervals any more.
 
     The effect is repeated when the versions change; the worker then makes contributions again that another
@@ -114,8 +112,7 @@ class StartWorker(Effect):
     begun: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StopWorker(Effect):
+class StopWorker(Effect, Struct, frozen=True):
     """Stop the worker of a job, and delete its frames unless the agent may work on the job again."""
 
     job: bytes
@@ -123,22 +120,19 @@ class StopWorker(Effect):
     keeps_frames: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PauseWorker(Effect):
+class PauseWorker(Effect, Struct, frozen=True):
     """Stop reading for this job; keep the position."""
 
     job: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeWorker(Effect):
+class ResumeWorker(Effect, Struct, frozen=True):
     """Continue reading for this job."""
 
     job: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseWorker(Effect):
+class ReleaseWorker(Effect, Struct, frozen=True):
     """Release the frames of the contributions below `stop`, and of the revisions up to number `received`."""
 
     job: bytes
@@ -204,8 +198,7 @@ class Revised(Event):
     begun: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReport(Event):
+class WorkerReport(Event, Struct, frozen=True):
     """Report of a worker for display: samples of unparsable lines, or the error that has stopped it."""
 
     job: bytes
@@ -213,8 +206,7 @@ class WorkerReport(Event):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Recompute(Effect):
+class Recompute(Effect, Struct, frozen=True):
     """Compute this agent's contribution to an interval again from its raw logs, in a thread."""
 
     token: int
@@ -222,8 +214,7 @@ class Recompute(Effect):
     interval: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed(Event):
+class Recomputed(Event, Struct, frozen=True):
     """The outcome of a `Recompute`: counts by bucket and one payload per partition, or an error."""
 
     token: int
@@ -232,8 +223,7 @@ class Recomputed(Event):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter(Effect):
+class DeadLetter(Effect, Struct, frozen=True):
     """Store a dead letter: a contribution of this agent that is not in a closed interval.
 
     `unknown`: whether no agent knows any more if the interval contains it.
@@ -246,8 +236,7 @@ class DeadLetter(Effect):
     unknown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Persist(Effect):
+class Persist(Effect, Struct, frozen=True):
     """Store `data` under (kind, key) across restarts; b"" deletes it."""
 
     kind: str
@@ -255,13 +244,11 @@ class Persist(Effect):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Left(Effect):
+class Left(Effect, Struct, frozen=True):
     """This agent has left all jobs and may end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restored(Event):
+class Restored(Event, Struct, frozen=True):
     """Data of `Persist` and results logs of earlier boots; the first event, sent once."""
 
     items: tuple[tuple[str, bytes, bytes], ...] = ()
@@ -272,6 +259,7 @@ INPUTS: tuple[type[Event], ...] = (
     Tick,
     Received,
     Joined,
+    Leave,
     LookupDone,
     PeerDown,
     PeerUp,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Effect, Event
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyMembers(Effect):
+class EarlyMembers(Effect, Struct, frozen=True):
     """Share the thresholds of a job's early rows among this number of members."""
 
     job: bytes
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyReported(Event):
+class EarlyReported(Event, Struct, frozen=True):
     """States of groups of an open interval that have changed and reached their local thresholds.
 
     The states are cumulative. `evaluated`, `begun`: see `Sealed`. `skipped` groups had no room.
@@ -32,16 +30,27 @@ class EarlyReported(Event):
     begun: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MergeEarly(Effect):
-    """Replace a member's states of some groups, and make the rows that pass HAVING now, in a thread.
+class MemberStates(Struct, frozen=True):
+    """States of some groups, from a message of a member.
 
     Attributes:
         member: id of the member; one agent has one state of a group, whatever its roster number is.
         boot: boot of the member.
         number: number of its message; of two states of a group, the one with the greater (boot, number)
             counts.
-        payload: b"": the open groups have changed, and the member has sent nothing.
+    """
+
+    member: bytes
+    boot: int
+    number: int
+    payload: bytes
+
+
+class MergeEarly(Effect, Struct, frozen=True):
+    """Replace members' states of some groups, and make the rows that pass HAVING now, in a thread.
+
+    Attributes:
+        states: in the order of arrival; (): the open groups have changed, and no member has sent states.
         below: states of earlier intervals are dropped.
         open: groups that are open before `below`, if groups of the query span intervals.
         members: ids of the members that interval `below` expects, if groups of the query span intervals.
@@ -52,18 +61,14 @@ class MergeEarly(Effect):
     epoch: int
     manifest: Manifest
     interval: int
-    member: bytes
-    boot: int
-    number: int
-    payload: bytes
+    states: tuple[MemberStates, ...]
     below: int
     open: bytes = b""
     members: tuple[str, ...] = ()
     is_settled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyMerged(Event):
+class EarlyMerged(Event, Struct, frozen=True):
     """The early rows that a `MergeEarly` has made.
 
     Attributes:
@@ -71,8 +76,9 @@ class EarlyMerged(Event):
         count: number of rows.
         members: ids of the members whose states the rows contain.
         skipped: groups that had no room at the master.
-        error: why the states could not be merged.
-        others: the rows of further intervals, in which other partitions end.
+        error: why the states of a member could not be merged.
+        others: the outcomes of further members, and the rows of further intervals, in which other partitions
+            end.
     """
 
     job: bytes

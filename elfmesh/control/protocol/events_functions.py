@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.machine import Effect, Event
 
 
-@dataclass(frozen=True, slots=True)
-class TryFunctions(Effect):
+class TryFunctions(Effect, Struct, frozen=True):
     """Check the signatures of a version's Python functions, load them and evaluate them once."""
 
     token: int
     manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionsTried(Event):
+class FunctionsTried(Event, Struct, frozen=True):
     """The outcome of a `TryFunctions`: why this agent cannot evaluate them; "" if it can."""
 
     token: int

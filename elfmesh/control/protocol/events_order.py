@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.control.protocol.messages_order import Post
 from elfmesh.machine import Effect, Event
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPosts(Effect):
+class ReadPosts(Effect, Struct, frozen=True):
     """Read the next posts of a stream for an ordered topic; each such effect has one `PostsRead`.
 
     `restart`: all posts before this position are ordered. The reader begins there, and the stream must keep
@@ -22,15 +21,13 @@ class ReadPosts(Effect):
     restart: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StopPosts(Effect):
+class StopPosts(Effect, Struct, frozen=True):
     """Stop reading for an ordered topic."""
 
     job: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PostsRead(Event):
+class PostsRead(Event, Struct, frozen=True):
     """The next posts of a stream, in its order; `restart` is the position after them."""
 
     job: bytes

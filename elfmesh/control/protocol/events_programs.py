@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.control.protocol.program_frames import FromAgent, FromProgram
 from elfmesh.machine import Effect, Event
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramAttached(Event):
+class ProgramAttached(Event, Struct, frozen=True):
     """A process of a user's program has connected to this agent.
 
     Attributes:
@@ -25,23 +24,20 @@ class ProgramAttached(Event):
     process: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramReported(Event):
+class ProgramReported(Event, Struct, frozen=True):
     """A frame of a program beside this agent."""
 
     session: int
     frame: FromProgram
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramGone(Event):
+class ProgramGone(Event, Struct, frozen=True):
     """The process of a session has ended or lost its connection."""
 
     session: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToProgram(Effect):
+class ToProgram(Effect, Struct, frozen=True):
     """A frame for a program beside this agent."""
 
     session: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.machine import Effect, Event
@@ -27,6 +29,8 @@ class Finalise(Effect):
         early: the early rows of the interval, as Arrow IPC streams; the rows are compared with them.
         tentative: fidelity and rows of the tentative record, with which the final rows are compared.
         prefixes: payloads of prefixes, which are left out if they cannot be merged.
+        then: orders for later intervals of the same version. Each continues the groups that the order before
+            it leaves open, and not its own `open`.
     """
 
     job: bytes
@@ -42,6 +46,7 @@ class Finalise(Effect):
     early: tuple[bytes, ...] = ()
     tentative: tuple[float, bytes] | None = None
     prefixes: tuple[bytes, ...] = ()
+    then: tuple[Finalise, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Finalised(Event):
         accuracy: fidelity, overlap and error of the tentative record; None: nothing was compared.
         lacks_prefixes: whether the rows are made without the prefixes, because these could not be merged.
         broken: violations of ASSUME by groups that are open together.
+        then: outcomes of the orders in `Finalise.then`, up to the first error.
     """
 
     job: bytes
@@ -77,10 +83,10 @@ class Finalised(Event):
     accuracy: tuple[float, float, float | None] | None = None
     lacks_prefixes: bool = False
     broken: int = 0
+    then: tuple[Finalised, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Append(Effect):
+class Append(Effect, Struct, frozen=True):
     """Add a record to the results log of a job; an index that is not above the last one changes nothing.
 
     `first` is the index of the job's first record, as far as the sender of the record knows it.
@@ -93,8 +99,7 @@ class Append(Effect):
     first: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeepPage(Effect):
+class KeepPage(Effect, Struct, frozen=True):
     """Store a page of the rows of an interval durably, before the vote on its record; see `row_pages`."""
 
     job: bytes
@@ -103,8 +108,7 @@ class KeepPage(Effect):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DropLog(Effect):
+class DropLog(Effect, Struct, frozen=True):
     """Delete the results logs of a job, or set the present one aside and delete earlier ones.
 
     `retire`: set it aside, because the job continues with another numbering, and readers may still need this
@@ -115,8 +119,7 @@ class DropLog(Effect):
     retire: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLog(Effect):
+class ReadLog(Effect, Struct, frozen=True):
     """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes.
 
     Attributes:
@@ -134,8 +137,7 @@ class ReadLog(Effect):
     digest: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead(Event):
+class LogRead(Event, Struct, frozen=True):
     """The outcome of a `ReadLog`.
 
     Attributes:
@@ -169,8 +171,7 @@ class LogRead(Event):
     lost: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogInfo:
+class LogInfo(Struct, frozen=True):
     """A results log on disk.
 
     `holes` are the ranges of damaged records, in order. `pages` are index and digest of the row pages after
@@ -185,15 +186,13 @@ class LogInfo:
     pages: tuple[tuple[int, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogDamaged(Event):
+class LogDamaged(Event, Struct, frozen=True):
     """Some records of a results log cannot be read any more."""
 
     log: LogInfo
 
 
-@dataclass(frozen=True, slots=True)
-class MendLog(Effect):
+class MendLog(Effect, Struct, frozen=True):
     """Fill the hole of a results log that begins at `start` with a page; the rest begins at `stop`."""
 
     job: bytes

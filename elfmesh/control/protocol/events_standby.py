@@ -5,27 +5,27 @@ A member ships them to a standby, or seals them because its agent leaves at once
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from elfmesh.machine import Effect, Event
 
 
-@dataclass(frozen=True, slots=True)
-class CutPanes(Effect):
-    """Report once what a job has read since the previous report.
+class CutPanes(Effect, Struct, frozen=True):
+    """Report once what a job has read since the previous report, if it has read anything.
 
     Attributes:
         number: number of the order, which grows; the worker carries out the newest one.
         whole: report all open panes instead. The first report of a worker is whole in any case.
+        after_us: least time since the previous report; 0: report at once.
     """
 
     job: bytes
     number: int
     whole: bool
+    after_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CutPane:
+class CutPane(Struct, frozen=True):
     """Records of one pane in a report, and their partial; `evaluated`: see `Stage`."""
 
     evaluated: int
@@ -35,8 +35,7 @@ class CutPane:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PanesCut(Event):
+class PanesCut(Event, Struct, frozen=True):
     """The report for a `CutPanes`.
 
     Attributes:
@@ -47,6 +46,7 @@ class PanesCut(Event):
         until_us: newest event time that was read.
         error: why there is no report; the job's panes cannot be shipped.
         begun: see `StartWorker`.
+        age_us: time since the oldest record that only this report has was read.
     """
 
     job: bytes
@@ -58,10 +58,10 @@ class PanesCut(Event):
     until_us: int = 0
     error: str = ""
     begun: int = 0
+    age_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EndLog(Effect):
+class EndLog(Effect, Struct, frozen=True):
     """Treat the logs of a job as ended: read them to their end, then seal every open interval.
 
     Attributes:
@@ -72,8 +72,7 @@ class EndLog(Effect):
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnded(Event):
+class LogEnded(Event, Struct, frozen=True):
     """An `EndLog` was carried out; the `Sealed` events came before.
 
     Attributes:

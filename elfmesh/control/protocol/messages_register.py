@@ -10,10 +10,26 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from elfmesh.control.consensus.rules import NONE, Ballot
 from elfmesh.control.jobs.register_value import Generation, RegisterValue
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.machine import Caused, Contact, Count, Id, Index, Message
+
+
+class ProposerHas(msgspec.Struct, frozen=True, array_like=True):
+    """What a proposer has, so that the answer of an acceptor leaves it out (`register.left_out`).
+
+    Attributes:
+        tail: digest of the tail that it has accepted.
+        terms: digest of its terms of the job.
+        links: the chained digest of each record on which it has voted.
+    """
+
+    tail: bytes = b""
+    terms: bytes = b""
+    links: tuple[bytes, ...] = ()
 
 
 class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
@@ -29,6 +45,7 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
             forgotten votes promises nothing for a register on which it has no vote.
         boot: newest boot of the acceptor from which the sender has an answer; 0: none.
         votes: number of votes in that answer. An acceptor with fewer votes has lost some.
+        has: what the sender has; an acceptor of an earlier release sends it all the same.
     """
 
     job: Id
@@ -38,6 +55,7 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
     floors: bool = False
     boot: Count = 0
     votes: Count = 0
+    has: ProposerHas = ProposerHas()
 
 
 class Promised(Message, frozen=True, tag="ctl.promised"):
@@ -47,7 +65,8 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
         job: job of the register.
         ballot: the promised ballot.
         accepted: ballot of `value`.
-        value: value that was accepted last, None if there is none; the payload is its tail.
+        value: value that was accepted last, None if there is none; the payload is its tail, unless the
+            proposer has that.
         terms: the acceptor's terms of the job, for a successor.
         latest: last record of the acceptor's copy of the results log.
         votes: number of all votes of the acceptor; 0: it does not count them.
@@ -55,6 +74,8 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
             job had ended (`ended.py`).
         voted_bytes: length of the last part of the payload: the records on which the acceptor has voted under
             the ballot `accepted`.
+        left_out: number of such records before these, which the proposer has.
+        same_terms: whether the acceptor has the terms of the proposer, instead of `terms`.
     """
 
     job: Id
@@ -66,6 +87,8 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
     votes: Count = 0
     floor: Ballot = NONE
     voted_bytes: Count = 0
+    left_out: Count = 0
+    same_terms: bool = False
 
 
 class Accept(Caused, frozen=True, tag="ctl.accept"):
@@ -80,6 +103,7 @@ class Accept(Caused, frozen=True, tag="ctl.accept"):
         sources: agents with the records before the tail, if the acceptor lacks them.
         boot: see `Prepare`.
         votes: see `Prepare`.
+        voted: number of records on which the acceptor has voted that are the tail; 0: the payload is.
     """
 
     job: Id
@@ -90,6 +114,7 @@ class Accept(Caused, frozen=True, tag="ctl.accept"):
     sources: tuple[Contact, ...] = ()
     boot: Count = 0
     votes: Count = 0
+    voted: Count = 0
 
 
 class Accepted(Caused, frozen=True, tag="ctl.accepted", omit_defaults=True):
@@ -115,7 +140,7 @@ class Chosen(Message, frozen=True, tag="ctl.chosen"):
     ballot: Ballot
 
 
-class CumulativeVote(Caused, frozen=True, tag="ctl.vote"):
+class CumulativeVote(Caused, frozen=True, tag="ctl.vote", omit_defaults=True):
     """Acceptor to the other ones: it holds these records, all complete under the grant of a ballot.
 
     Attributes:
@@ -123,8 +148,9 @@ class CumulativeVote(Caused, frozen=True, tag="ctl.vote"):
         incarnation: numbering of the records.
         ballot: ballot of the value with the grant.
         links: the chained digest of each record.
-        begin: position of the first record in the payload; the receiver has voted on those before.
+        begin: position of the first record in the payload.
         votes: see `Promised`.
+        asks: whether the receiver is to send the records that the sender lacks, now and with later votes.
     """
 
     since: ClassVar[int] = 3
@@ -135,6 +161,7 @@ class CumulativeVote(Caused, frozen=True, tag="ctl.vote"):
     links: tuple[bytes, ...]
     begin: Count = 0
     votes: Count = 0
+    asks: bool = False
 
 
 class Outdated(Message, frozen=True, tag="ctl.outdated"):

@@ -331,10 +331,14 @@ class ResultSchema(LogRange, frozen=True, kw_only=True):
 
 
 class ResultPage(LogRange, frozen=True, kw_only=True):
-    """A page of records, which are the payload. The next page begins with `next` and `revision`."""
+    """A page of records, which are the payload. The next page begins with `next` and `revision`.
+
+    `site` is what counts the revisions, for a client that states one.
+    """
 
     next: int
     revision: int | None = None
+    site: str | UnsetType = UNSET
 
 
 class PageOfRows(msgspec.Struct, frozen=True):

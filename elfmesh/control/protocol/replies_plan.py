@@ -7,11 +7,17 @@ from msgspec import UNSET, UnsetType
 
 
 class PlannedSite(msgspec.Struct, frozen=True):
-    """An agent that collects all groups; the first one is the master. `domain` is like eu/r1, or empty."""
+    """An agent that collects all groups; the first one is the master. `domain` is like eu/r1, or empty.
+
+    Attributes:
+        first: share of the newest records closed by votes of which the master had this site's vote first;
+            absent without such records, and for gateways.
+    """
 
     agent: str
     id: str
     domain: str
+    first: float | UnsetType = UNSET
 
 
 class PlannedGroup(msgspec.Struct, frozen=True):
@@ -37,6 +43,24 @@ class PlannedPath(msgspec.Struct, frozen=True):
     copy: int
     gateway: str
     site: str
+
+
+class PathState(PlannedPath, frozen=True):
+    """What is known about a path; the master knows the arrivals of its own paths only.
+
+    Attributes:
+        live: whether it carries parts, and not only on request.
+        latency_seconds: one way, as its ends have measured it; null: neither has.
+        lag_seconds: usual time from the first member that has passed an interval to this part of it.
+        behind: closed intervals of which it has brought nothing, up to the newest part.
+        first: share of the newest intervals in which it brought the group's first part.
+    """
+
+    live: bool
+    latency_seconds: float | None
+    lag_seconds: float | UnsetType = UNSET
+    behind: int | UnsetType = UNSET
+    first: float | UnsetType = UNSET
 
 
 class PlannedCost(msgspec.Struct, frozen=True):
@@ -132,6 +156,8 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
         expected: absent without a layout, and before a member has measured anything.
         copies: the number of trees of each group that the job asks for; absent without PATHS.
         cost: absent without a layout.
+        streams: the paths; absent without a layout.
+        warnings: those of the notes that state a shortage of sites, which `elf apply --strict` refuses.
     """
 
     job: str
@@ -145,3 +171,5 @@ class JobLayout(msgspec.Struct, frozen=True, kw_only=True):
     expected: ExpectedLatency | UnsetType = UNSET
     copies: int | UnsetType = UNSET
     cost: PlannedCost | UnsetType = UNSET
+    streams: list[PathState] | UnsetType = UNSET
+    warnings: list[str] = []

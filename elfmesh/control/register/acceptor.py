@@ -46,8 +46,9 @@ from elfmesh.control.register import grant
 from elfmesh.control.register.custody import Custody
 from elfmesh.control.register.ended import ENDED_MAX, EndedJobs
 from elfmesh.control.register.ended import KIND as ENDED
+from elfmesh.control.register.left_out import OwnVote, parts_for, tail_of
 from elfmesh.control.register.lost_votes import KIND as LOST
-from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
+from elfmesh.control.register.lost_votes import LostVotes, begins_membership, encode_loss, found_loss
 from elfmesh.control.register.stored_vote import decode_vote, encode_vote
 from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.control.replicas.log_copy import LogCopy
@@ -63,8 +64,6 @@ COUNT = "vote-count"
 
 LOST_BITS = 40
 """After a loss the number of votes starts at the boot of the loss, shifted by this number of bits."""
-
-DIRECTORY = "the data directory"
 
 
 class Acceptors:
@@ -93,6 +92,9 @@ class Acceptors:
     def chain(self, job: bytes) -> VotedChain:
         """Return the records on which this acceptor has voted under the ballot that it has accepted."""
         return self._chains.get(job, VotedChain())
+
+    def own(self, job: bytes) -> OwnVote:
+        return OwnVote(self.vote(job), self.chain(job))
 
     def vote_on(self, job: bytes, chain: VotedChain) -> None:
         """Vote on more records under the accepted ballot; the vote is durable before later effects (G2)."""
@@ -140,20 +142,9 @@ class Acceptors:
         Until its next boot this agent is an acceptor of no register, because the value that makes it one
         again must be newer than the discovery of the loss.
         """
-        me = self._context.me
-        known = self.lost.loss
-        if message.boot <= me.incarnation and message.votes <= self.count:
+        loss = found_loss(message.boot, message.votes, self._context.me.incarnation, self.count)
+        if loss is None or (self.lost.boot or 0) >= loss.boot:
             return
-        if known is not None and known.boot > me.incarnation:
-            return
-        twice = message.boot > me.incarnation
-        reason = (
-            f"is an old copy, or one of two: an agent of this id has answered in start {message.boot}, and"
-            f" this is start {me.incarnation}"
-            if twice
-            else f"has gone back in time: {message.votes} of its votes were seen, and it knows {self.count}"
-        )
-        loss = Loss(me.incarnation + 1, DIRECTORY, reason)
         self.lost.loss = loss
         for job in [*self._votes]:
             self._context.emit(Persist("vote", job, b""))
@@ -185,13 +176,21 @@ class Acceptors:
             return
         self._store(message.job, before, vote)
         terms, copy = self._custody.held(message.job)
-        value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
-        latest = None if copy is None else copy.latest
-        voted = self.chain(message.job).page()
-        about = (message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
-        self._context.send(sender, Promised(*about, len(voted)), tail + voted, lane=lane(tail + voted))
+        value, latest = (
+            None if vote.value is None else vote.value.value,
+            None if copy is None else copy.latest,
+        )
+        part = parts_for(message.has, vote.value, self.chain(message.job), terms)
+        about = (message.job, message.ballot, vote.ballot, value, part.terms, latest, self.count, floor)
+        promised = Promised(*about, len(part.voted), part.left_out, part.same_terms)
+        payload = part.tail + part.voted
+        self._context.send(sender, promised, payload, lane=lane(payload))
 
-    def on_accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
+    def on_accept(self, sender: Contact, message: Accept, payload: bytes) -> None:
+        tail = tail_of(message, payload, self.own(message.job))
+        if tail is None:
+            self._refuse(sender, message.job, message.ballot, behind=True)
+            return
         cell = RegisterCell(message.value, tail)
         try:
             check_cell(message.job, cell)

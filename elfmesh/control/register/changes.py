@@ -11,9 +11,9 @@ Paper: CASPaxos (Rystsov 2018) 2.2: a change is a function of the value found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.voting_grant import VotingGrant
@@ -78,8 +78,7 @@ def ends_as_seen(over: str, seen: str | None) -> bool:
     return seen is None or over == seen
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """Creation of a job, or of the next incarnation of a deleted one; `value.epoch` is its minimum epoch.
 
     `seen` is the last ended incarnation that the client has seen, "" if it saw none; None: it did not look.
@@ -109,16 +108,14 @@ class Create:
         return RegisterCell(replace(self.value, epoch=epoch, acceptors=old.acceptors, former=old.former))
 
 
-@dataclass(frozen=True, slots=True)
-class Look(Create):
+class Look(Create, frozen=True):
     """A read of the register before a creation: it is always refused with the value found."""
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         raise ChangeRefused("nothing was changed", found)
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
+class TakeOver(Struct, frozen=True):
     """A new term. `expected`: the epoch that has ended; `floor`: a lower bound of the new epoch, exclusive.
 
     A take-over never begins another generation, because its epochs belong to the register that a recovery
@@ -149,8 +146,7 @@ class TakeOver:
         return RegisterCell(replace(old, master=self.master, epoch=epoch, grant=None), found.tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Close(_InTerm):
+class Close(_InTerm, Struct, frozen=True):
     """Closes the intervals below `closed`; `tail` follows the record `before`. `grant`: of the new value."""
 
     incarnation: str
@@ -185,8 +181,7 @@ class Close(_InTerm):
         return RegisterCell(value, self.tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Advance(_InTerm):
+class Advance(_InTerm, Struct, frozen=True):
     """The next version of the job: a new term of the same master, so that contributions do not mix (D-16)."""
 
     incarnation: str
@@ -208,8 +203,7 @@ class Advance(_InTerm):
         return RegisterCell(value, found.tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete(_InTerm):
+class Delete(_InTerm, Struct, frozen=True):
     """Deletion of the job."""
 
     incarnation: str
@@ -224,8 +218,7 @@ class Delete(_InTerm):
         return RegisterCell(replace(old, deleted=True, before=old.latest, digest=b"", grant=None))
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange(_InTerm):
+class Exchange(_InTerm, Struct, frozen=True):
     """Addition, removal or replacement of one acceptor: the first, joint step."""
 
     incarnation: str
@@ -246,8 +239,7 @@ class Exchange(_InTerm):
         return RegisterCell(replace(old, acceptors=acceptors, former=old.acceptors, grant=None), found.tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Settle(_InTerm):
+class Settle(_InTerm, Struct, frozen=True):
     """The second step, after which the old acceptors do not vote any more."""
 
     incarnation: str

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot, Round
 from elfmesh.control.jobs.pages import decode_page, encode_page
-from elfmesh.control.jobs.register_value import RegisterCell, check_cell, digest
-from elfmesh.control.protocol.messages_register import Promised
+from elfmesh.control.jobs.register_value import RegisterCell, digest
 from elfmesh.control.register import grant
 from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.safeguards import safeguard
@@ -30,20 +29,13 @@ class FoundWithVotes:
         cell: the value found with the folded records; None: the register has no value.
         settled: ballot of the value found, if the records before the tail are those of this value.
         conflict: whether two votes differ, so that the change ends the grant.
+        links: the chained digests of the records of the tail, if it consists of folded records alone.
     """
 
     cell: RegisterCell | None
     settled: Ballot | None = None
     conflict: bool = False
-
-
-def read_promised(job: bytes, message: Promised, tail: bytes) -> tuple[RegisterCell | None, VotedChain]:
-    """Return the value and the voted records of a promise. Raises ProtocolError."""
-    at = max(0, len(tail) - message.voted_bytes)
-    cell = None if message.value is None else RegisterCell(message.value, tail[:at])
-    if cell is not None:
-        check_cell(job, cell)
-    return cell, VotedChain.of_page(tail[at:])
+    links: tuple[bytes, ...] = ()
 
 
 @safeguard("votes-are-folded")
@@ -69,4 +61,5 @@ def found_with_votes(begun: Round[RegisterCell], voted: Voted) -> FoundWithVotes
     value = replace(
         value, closed=max(value.closed, last + 1), latest=last, before=before, digest=digest(tail)
     )
-    return FoundWithVotes(RegisterCell(value, tail), newest.ballot if settles else None, result.conflict)
+    settled, links = (newest.ballot, result.chain) if settles else (None, ())
+    return FoundWithVotes(RegisterCell(value, tail), settled, result.conflict, links)

@@ -38,6 +38,8 @@ REFUSED_MAX = 1024
 ASKED_S = 30.0
 """Time for which a register that has asked for a lost vote is shown; proposers repeat requests sooner."""
 
+DIRECTORY = "the data directory"
+
 
 class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
     """A loss of votes, as stored on disk.
@@ -57,6 +59,24 @@ class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Loss)
+
+
+def found_loss(boot: int, votes: int, incarnation: int, count: int) -> Loss | None:
+    """Return the loss that an answer of this agent proves which another agent has seen; None: it proves none.
+
+    Args:
+        boot: boot of this agent that has given the answer.
+        votes: number of its votes then.
+        incarnation: the present boot.
+        count: number of votes that it knows.
+    """
+    if boot <= incarnation and votes <= count:
+        return None
+    reason = f"has gone back in time: {votes} of its votes were seen, and it knows {count}"
+    if boot > incarnation:
+        is_twice = f"an agent of this id has answered in start {boot}, and this is start {incarnation}"
+        reason = f"is an old copy, or one of two: {is_twice}"
+    return Loss(incarnation + 1, DIRECTORY, reason)
 
 
 def encode_loss(loss: Loss) -> bytes:

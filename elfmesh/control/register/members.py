@@ -210,6 +210,8 @@ class Electorate:
         ]
         ordered = sorted(filter(None, voters), key=lambda each: ids.distance(each.id, value.job))
         inside = [contact for contact in candidates if allows(self._wishes().rule, contact)]
+        if not inside:
+            return [], []
         found = self._inwards(ordered, inside) or best_exchange(ordered, inside)
         found = found or self._wished(ordered, inside)
         return ([], []) if found is None else ([found[0].id], [found[1]])
@@ -218,7 +220,7 @@ class Electorate:
         """Return the exchange of a voter that may be no site because of the members' rules."""
         rule, me = self._wishes().rule, self._context.me.id
         outside = [each for each in voters if not allows(rule, each) and each.id != me]
-        if not outside or not inside:
+        if not outside:
             return None
         rest = [each for each in voters if each is not outside[-1]]
         return outside[-1], best_addition(rest, inside)[0]

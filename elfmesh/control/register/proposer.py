@@ -25,16 +25,17 @@ from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue
 from elfmesh.control.jobs.terms import Terms
 from elfmesh.control.protocol.lanes import lane
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.acceptor_contacts import AcceptorContacts
 from elfmesh.control.register.changes import Change, ChangeRefused, Create
-from elfmesh.control.register.folding import found_with_votes, read_promised
-from elfmesh.control.register.grant import may_follow_at_once
+from elfmesh.control.register.folding import found_with_votes
+from elfmesh.control.register.grant import is_prefix, may_follow_at_once
+from elfmesh.control.register.left_out import OwnVote, read_promised
 from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.control.register.reports import AcceptorReport, newest_terms, sources_of
 from elfmesh.control.register.vote_counts import VoterAnswer
 from elfmesh.control.register.voted_chain import VotedChain
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
-from elfmesh.overlay.events import LookupDone
 from elfmesh.safeguards import safeguard
 
 AGAIN_S = (0.25, 0.5, 1.0, 2.0)
@@ -44,10 +45,6 @@ repetitions."""
 ROUND_TRIES = 8
 """Number of repetitions of a round before another one begins, because acceptors may have changed."""
 
-MAJORITY_S = 5.0
-"""Time after which missing answers of voters are reported; a dead master is replaced sooner."""
-
-ANSWERED = float("inf")
 BEHIND_S = 0.05
 """Pause before a request to an acceptor that lacked data is repeated."""
 
@@ -74,7 +71,7 @@ class Proposer:
         job: job of the register.
         acceptors: agents to ask while the value is unknown.
         boot: random number of this boot.
-        seen: returns the ballot that this agent has promised as an acceptor; lower ones would be refused.
+        own: returns the vote of this agent as an acceptor; ballots below its promise would be refused.
         counter: counter of ballots that may have been used.
         counts: returns the newest answer of an acceptor that this agent has seen.
     """
@@ -85,14 +82,16 @@ class Proposer:
         job: bytes,
         acceptors: tuple[Contact, ...],
         boot: int,
-        seen: Callable[[], Ballot] = Ballot,
+        own: Callable[[], OwnVote] = OwnVote,
         counter: int = 0,
         counts: Callable[[bytes], VoterAnswer] = lambda agent: VoterAnswer(),
     ) -> None:
         self._counts = counts
-        self._context, self._job, self._boot, self._seen = context, job, boot, seen
+        self._context, self._job, self._boot, self._own_vote = context, job, boot, own
+        self._own, self._tail_links = OwnVote(), tuple[bytes, ...]()
         self._guess = tuple(contact.id for contact in acceptors)
-        self._contacts = {contact.id: contact for contact in acceptors}
+        self._contacts = AcceptorContacts(context, acceptors)
+        self.met, self.answers = self._contacts.met, self._contacts.answers
         self._wanted: deque[_Wanted] = deque()
         self._round: Round[RegisterCell] | None = None
         self._won: Round[RegisterCell] | None = None
@@ -106,7 +105,6 @@ class Proposer:
         self._voted: dict[bytes, tuple[Ballot, VotedChain]] = {}
         self._refusal: ChangeRefused | None = None
         self._founds = acceptors == (context.me,)
-        self._silent: dict[bytes, float] = {}  # by acceptor that has ever answered: time of an open request
         self.reports: dict[bytes, AcceptorReport] = {}
         self.lost: dict[bytes, int] = {}
         """Acceptors that have lost their votes, with the boot that has found the loss."""
@@ -146,18 +144,11 @@ class Proposer:
         """Ask these acceptors in the next round."""
         self._guess = tuple(contact.id for contact in acceptors)
         self._founds = acceptors == (self._context.me,)
-        self._contacts |= {contact.id: contact for contact in acceptors}
+        for contact in acceptors:
+            self._contacts.put(contact)
         self._won = None
         self._rosters.clear()
         self.superseded.clear()
-
-    def met(self, contact: Contact) -> None:
-        if contact.id in self._contacts:
-            self._contacts[contact.id] = contact
-
-    def answers(self, agent: bytes) -> bool:
-        """Return whether an acceptor has answered or still has time to."""
-        return self._context.now - self._silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
         """Drop all changes. Acceptors may still accept values that were sent."""
@@ -179,7 +170,8 @@ class Proposer:
 
     def _prepare(self) -> None:
         self._cancel()
-        self._counter = max(self._counter, self._seen().counter) + 1
+        self._own = self._own_vote()
+        self._counter = max(self._counter, self._own.vote.promised.counter) + 1
         self._tries = 0
         self._voted = {}
         self._round = Round(Ballot(self._counter, self._context.me.id, self._boot), self._guess)
@@ -203,8 +195,8 @@ class Proposer:
         if start.conflict:
             self._context.stats["control.votes_differ"] += 1
             cell = RegisterCell(replace(cell.value, grant=None), cell.tail)
-        for contact in cell.contacts:
-            self._contacts.setdefault(contact.id, contact)
+        self._contacts.add(cell.contacts)
+        self._tail_links = start.links if found is not None and cell.tail == found.tail else ()
         self._round = self._round.proposed(cell)
         self._settled = settled
         self._tries = 0
@@ -222,28 +214,33 @@ class Proposer:
             self._tries += 1
             self._wait(self._context.jittered(pause), self._again)
 
-    def _tell(self, agent: bytes) -> None:
-        begun, contact = self._round, self._contacts.get(agent)
+    def _tell(self, agent: bytes, begun: Round[RegisterCell] | None = None) -> None:
+        begun, contact = begun or self._round, self._contacts.get(agent)
         if begun is None or contact is None:
             return
-        if self._silent.get(agent) == ANSWERED:
-            self._silent[agent] = self._context.now
+        self._contacts.asked(agent)
         seen = self._counts(agent)
         if begun.proposal is None:
             change = self._wanted[0].change
             founds = self._founds and isinstance(change, Create)
-            question = Prepare(
-                self._job, begun.ballot, founds, change.generation, True, seen.boot, seen.votes
-            )
-            self._context.send(contact, question)
+            about = self._job, begun.ballot, founds, change.generation, True, seen.boot, seen.votes
+            self._context.send(contact, Prepare(*about, self._own.has(self._wanted[0].terms)))
             return
         cell, own = begun.proposal, self._wanted[0].terms if self._wanted else None
         terms = newest_terms(self.reports, cell.value, own)
         known = self._rosters.get(agent, -1) >= cell.value.roster
         sources = sources_of(self.reports, cell.value.before, agent) if agent in self._behind else ()
-        about = self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
-        message = Accept(*about, seen.boot, seen.votes)
-        self._context.send(contact, message, cell.tail, lane=lane(cell.tail))
+        request = self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
+        voted = len(self._tail_links) if self._leaves_out_tail(agent) else 0
+        tail = b"" if voted else cell.tail
+        self._context.send(contact, Accept(*request, seen.boot, seen.votes, voted), tail, lane=lane(tail))
+
+    def _leaves_out_tail(self, agent: bytes) -> bool:
+        """Return whether an acceptor probably has the tail; if not, it is behind and gets the tail."""
+        report, links = self.reports.get(agent), self._tail_links
+        if self._tries or agent in self._behind or report is None or not report.completes:
+            return False
+        return agent not in self._voted or is_prefix(links, self._voted[agent][1].links)
 
     def _again(self) -> None:
         """Look up silent acceptors, which may have moved; repeat the round, or begin one without them."""
@@ -253,20 +250,11 @@ class Proposer:
         done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
         for agent in begun.asked:
             if agent not in done and agent != self._context.me.id:
-                self._find(agent)
+                self._contacts.find(agent, self._tell)
         if begun.refused or self._tries >= ROUND_TRIES:
             self._lose()
         else:
             self._ask()
-
-    def _find(self, agent: bytes) -> None:
-        def found(done: LookupDone | None) -> None:
-            contact = done.contacts[0] if done and done.contacts else None
-            if contact and contact.id == agent and contact != self._contacts.get(agent):
-                self._contacts[agent] = contact
-                self._tell(agent)
-
-        self._context.lookup(agent, found)
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -276,18 +264,18 @@ class Proposer:
             self._stray()
             return
         try:
-            cell, voted = read_promised(self._job, message, tail)
+            cell, voted = read_promised(self._job, message, tail, self._own)
         except ProtocolError:
             self._context.stats["control.malformed"] += 1
             return
-        self._contacts[sender.id] = sender
+        self._contacts.put(sender)
         self._voted[sender.id] = message.accepted, voted
-        self._silent[sender.id] = ANSWERED
+        self._contacts.answered(sender.id)
         self.superseded.discard(sender.id)
-        self.reports[sender.id] = AcceptorReport(sender, message.terms, message.latest)
+        terms = self._wanted[0].terms if message.same_terms else message.terms
+        self.reports[sender.id] = AcceptorReport(sender, terms, message.latest, message.left_out > 0)
         after = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
-        for contact in cell.contacts if cell is not None else ():
-            self._contacts.setdefault(contact.id, contact)
+        self._contacts.add(cell.contacts if cell is not None else ())
         self._round = after
         if after is not begun and after.prepared:
             self._propose()
@@ -298,7 +286,7 @@ class Proposer:
 
     def on_accepted(self, sender: Contact, message: Accepted) -> None:
         self.lost.pop(sender.id, None)
-        self._silent[sender.id] = ANSWERED
+        self._contacts.answered(sender.id)
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -323,13 +311,19 @@ class Proposer:
 
     def on_conflict(self, sender: Contact, message: Conflict) -> None:
         """Handle a refusal; the loss of an acceptor's votes is noted even from a late answer."""
-        self._silent[sender.id] = ANSWERED
+        self._contacts.answered(sender.id)
         self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:
             self.lost[sender.id] = message.lost_at
         if message.superseded:
             self.superseded.add(sender.id)
         begun = self._round
+        lacks_tail = message.behind and self._tail_links and sender.id not in self._behind
+        for each in (begun, self._won):  # a chosen value goes to all acceptors, because they vote under it
+            if lacks_tail and each is not None and each.ballot == message.ballot:
+                self._behind[sender.id] = None
+                self._tell(sender.id, each)
+                return
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
             return

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from elfmesh.control.consensus.rules import Ballot
 from elfmesh.control.context import Context
 from elfmesh.control.protocol.fences import Handlers
 from elfmesh.control.protocol.messages_register import (
@@ -60,7 +59,7 @@ class Registers:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
         self._context, self._leads, self.wanted = context, leads, acceptors
         self.acceptors = Acceptors(context, custody)
-        self.votes = Votes(context, self.acceptors)
+        self.votes = Votes(context, self.acceptors, custody)
         self.accepted: Callable[[bytes], None] = lambda job: None
         """Called when this agent may have accepted another value of a job's register."""
         self._boot = context.rng.getrandbits(BOOT_BITS)
@@ -72,15 +71,12 @@ class Registers:
         known = self._proposers.get(job)
         if known is None:
             self._forget_idle()
-            seen = partial(self._promised, job)
-            known = Proposer(self._context, job, acceptors, self._boot, seen, self._counter, self.counts.seen)
+            own = partial(self.acceptors.own, job)
+            known = Proposer(self._context, job, acceptors, self._boot, own, self._counter, self.counts.seen)
             self._proposers[job] = known
         elif known.idle:
             known.ask(acceptors)
         return known
-
-    def _promised(self, job: bytes) -> Ballot:
-        return self.acceptors.vote(job).promised
 
     def _forget_idle(self) -> None:
         idle = [job for job, each in self._proposers.items() if each.idle and not self._leads(job)]
@@ -119,6 +115,7 @@ class Registers:
     def on_accept(self, sender: Contact, message: Accept, payload: bytes) -> None:
         self.acceptors.on_outdated(message)
         self.acceptors.on_accept(sender, message, payload)
+        self.votes.accepted(message.job)
         self.accepted(message.job)
 
     def on_promised(self, sender: Contact, message: Promised, payload: bytes) -> None:

@@ -15,11 +15,15 @@ from elfmesh.machine import Contact
 
 @dataclass(frozen=True, slots=True)
 class AcceptorReport:
-    """Terms of a job and last record of its log at an acceptor."""
+    """Terms of a job and last record of its log at an acceptor.
+
+    `completes`: whether it completes a request that leaves out a tail on which it has voted (`left_out`).
+    """
 
     contact: Contact
     terms: Terms | None
     latest: int | None
+    completes: bool = False
 
 
 def newest_terms(
@@ -27,13 +31,18 @@ def newest_terms(
 ) -> Terms | None:
     """Return the newest terms of an incarnation at the acceptors or at this agent.
 
+    Terms of a later epoch are those of an attempt to begin the job that was too late: two agents may get one
+    request to begin it. Acceptors with such terms would try to succeed a master that there never was.
+
     Terms with the roster that the register names come first, because an agent that only knows a new master
     has an old roster with a new epoch.
     """
     found = [
         fitting(terms, value)
         for terms in (own, *(report.terms for report in reports.values()))
-        if terms is not None and terms.manifest.incarnation == value.incarnation
+        if terms is not None
+        and terms.manifest.incarnation == value.incarnation
+        and terms.epoch <= value.epoch
     ]
 
     def rank(terms: Terms) -> tuple[bool, bool, int, int]:

@@ -37,14 +37,16 @@ class VotedChain:
     links: tuple[bytes, ...] = ()
 
     @classmethod
-    def of_page(cls, page: bytes) -> VotedChain:
-        """Return the chain of a page.
+    def of_page(cls, page: bytes, begin: VotedChain | None = None) -> VotedChain:
+        """Return the chain of a page, behind the records of another one.
 
         Raises:
             ProtocolError: the page is damaged, or has more than an acceptor votes on.
         """
-        chain, records = cls(), decode_page(page)
-        if len(records) > RECORDS_MAX or any(len(rows) > ROWS_BYTES_MAX for _, rows in records):
+        chain, records = begin or cls(), decode_page(page)
+        if len(chain.records) + len(records) > RECORDS_MAX or any(
+            len(rows) > ROWS_BYTES_MAX for _, rows in records
+        ):
             raise ProtocolError("more records, or rows of one, than an acceptor votes on")
         for record, rows in records:
             chain = chain.extended(record, rows)
@@ -57,6 +59,10 @@ class VotedChain:
     @property
     def has_room(self) -> bool:
         return len(self.records) < RECORDS_MAX and sum(len(rows) for _, rows in self.records) < BYTES_MAX
+
+    def first(self, count: int) -> VotedChain:
+        """Return the chain of the first records."""
+        return VotedChain(self.records[:count], self.links[:count])
 
     def page(self, since: int = 0) -> bytes:
         """Return the records from a position on."""

@@ -5,8 +5,9 @@ Owns when the plan changes. `jobs.standby_choice` chooses the members, and each 
 Invariants: a plan names members of the roster, and no more than the budget permits. A plan that breaks this
 is replaced at once. Any other plan is replaced after most members have reported their rates, so that a new
 master does not move chains, and only if no member loses its standby, the least fidelity after the loss of a
-domain rises by `GAIN`, or the plan does not reach KEEPS or has needless members. A new plan uses `ROOM` of a
-rate, so that noise of the costs ends no chain. A change is a change of the
+domain rises by `GAIN`, or the plan does not reach KEEPS or has needless members. A plan for a gain waits
+until the load has moved, so that each chain moves once. A new plan uses `ROOM` of a rate, so that noise of
+the costs ends no chain. A change is a change of the
 roster's version, so that members and successors receive it as any other.
 
 Paper: PPA V-C, plan adaptation, which the paper leaves open.
@@ -25,7 +26,7 @@ from elfmesh.control.replicas.shipping_costs import ShippingCosts
 from elfmesh.safeguards import safeguard
 
 GAIN = 0.01
-PLAN_S = 30.0
+PLAN_S = 20.0
 """How often the plan follows the rates."""
 
 ROOM = 0.9
@@ -63,6 +64,7 @@ class StandbyPlans:
     ) -> None:
         self._term, self._state, self._plan, self._rates, self._costs = term, state, plan, rates, costs
         self._planned_at = float("-inf")
+        self._found: tuple[int, ...] = ()
 
     @property
     def standbys(self) -> tuple[int, ...] | None:
@@ -83,6 +85,7 @@ class StandbyPlans:
         found = self._chosen(scenarios)
         if before is None or self._must_change(scenarios, before, found):
             self._state.standbys = found
+        self._found = found
 
     def _chosen(self, scenarios: DomainLosses) -> tuple[int, ...]:
         budget = self._plan.standbys
@@ -112,7 +115,8 @@ class StandbyPlans:
         has, would_have = _least(scenarios, before), _least(scenarios, found)
         if budget.unit == "keeps" and (has < budget.amount <= would_have or fewer):
             return True
-        return {*before} < {*found} or self._is_gain(has, would_have)
+        is_gain = self._is_gain(has, would_have) and self._is_settled(scenarios, would_have)
+        return {*before} < {*found} or is_gain
 
     def _knows_rates(self, members: list[int]) -> bool:
         return 2 * sum(bool(self._rates.known(each)) for each in members) >= len(members)
@@ -121,6 +125,11 @@ class StandbyPlans:
     @safeguard("plan-changes-for-a-gain")
     def _is_gain(has: float, would_have: float) -> bool:
         return would_have >= has + GAIN
+
+    @safeguard("plan-of-settled-rates")
+    def _is_settled(self, scenarios: DomainLosses, would_have: float) -> bool:
+        """Whether the choice of the time before is still as good; usual rates follow a load slowly."""
+        return would_have < _least(scenarios, self._found) + GAIN
 
     @safeguard("plan-with-a-new-roster")
     def upkeep(self) -> bool:

@@ -21,7 +21,7 @@ from elfmesh.control.member.member_host import MemberHost
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.protocol.replies import Description, JobRow, MemberRow, RecordHead, RosterRow, StreamRow
 from elfmesh.control.protocol.replies_agents import AgentRow, Health
-from elfmesh.control.register.proposer import MAJORITY_S
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.requests.dead_agents import ALIVE
 from elfmesh.control.requests.paths_plan import planned_standbys
 from elfmesh.control.requests.precondition import seen_of

@@ -58,6 +58,7 @@ from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import ProbeDone
 from elfmesh.ql.values.row_json import encode_json
+from elfmesh.safeguards import safeguard
 from elfmesh.srt.events import PublishDone
 
 QUESTION_S = 2.0
@@ -89,7 +90,7 @@ class RequestHandler:
         versions = VersionHandler(context, self._creation.reset, self._again)
         no_majority = NoMajority(context, leadership)
         self.parts = RequestParts(context, leadership, member_host, dead, no_majority, versions)
-        self._site_reads = SiteReads(context, leadership.replicas)
+        self.site_reads = SiteReads(context, leadership.replicas)
         self._placement = Placement(context, leadership, self._busy, self._check, self.on_submit)
 
     # -- apply -----------------------------------------------------------------------------------------
@@ -171,14 +172,23 @@ class RequestHandler:
         The root of the tree of a job detects a dead master, but a job that has ended has no tree. An agent
         that has missed the end would forward every request for a new job to a master that has left.
         """
-        self.context.send(leader, replace(message, hops=message.hops + 1))
+        passed = replace(message, hops=message.hops + 1)
+        self.context.send(leader, passed)
         terms, _ = self.leadership.known(_job_of(message))
         if terms is not None and self._is_only_passed_on(terms):
-            self.context.probe(terms.master, lambda done: self._probed(terms, done))
+            self.context.probe(terms.master, lambda done: self._probed(passed, terms, done), others=True)
 
-    def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
-        if done is not None and not done.alive and self._is_only_passed_on(terms):
+    @safeguard("reached-through-others")
+    def _probed(self, passed: Submit | Ask, terms: Terms, done: ProbeDone | None) -> None:
+        """Lead the job if its master is dead; ask the voters to forward the request if only a link is cut."""
+        if done is None or not self._is_only_passed_on(terms):
+            return
+        if not done.alive:
             self.leadership.take_over(terms)
+        elif done.others and passed.hops < HOPS_MAX:
+            for voter in terms.acceptors:
+                if voter.id not in (self.context.me.id, terms.master.id):
+                    self.context.send(voter, passed)
 
     def _is_only_passed_on(self, terms: Terms) -> bool:
         job, leader = terms.manifest.job_id, self.leadership.leader(terms.manifest.job_id)
@@ -206,7 +216,7 @@ class RequestHandler:
             self.context.stats["control.malformed"] += 1
             return
         if master is None:
-            if not self._site_reads.answers(ask, body):
+            if not self.site_reads.answers(ask, body):
                 self._pass_on(ask, tag)
             return
         handle = JOB_HANDLERS.get(ask.verb)
@@ -232,6 +242,7 @@ class RequestHandler:
         elif ask.verb == "delete" and self.leadership.was_deleted(ask.job):
             respond(self.context, ask.origin, ask.token, OK, Deleted(earlier=True))
         elif leader is not None or seen is not None:
+            self.leadership.without_master(ask.job)
             refuse(self.context, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
             no_such_job(self.context, ask.origin, ask.token, "there is no such job", ended=over)

@@ -115,7 +115,8 @@ def read(asked: Asked) -> None:
 
 
 def hung_up(asked: Asked) -> None:
-    if asked.master.term.result_service.hung_up(asked.ask):
+    dropped = asked.master.term.result_service.hung_up(asked.ask)
+    if dropped is not None and not dropped.spare_s:
         asked.master.term.bounded.hung_up()
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.failure_domains import domain, domain_text, share
+from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.standby_choice import DomainLosses, domains_of
 from elfmesh.control.master.master import Master
 from elfmesh.control.paths.latency_placement import Expectation
-from elfmesh.control.paths.layout import by_group, crossings, group_of, notes, residency_notes
+from elfmesh.control.paths.layout import (
+    Path,
+    by_group,
+    crossings,
+    group_of,
+    notes,
+    residency_notes,
+    site_notes,
+)
 from elfmesh.control.protocol.replies_plan import (
     ExpectedLatency,
     JobLayout,
+    PathState,
     PlannedCost,
     PlannedGroup,
     PlannedLayout,
@@ -48,7 +59,12 @@ def job_layout(context: Context, master: Master) -> JobLayout:
             )
             for group, agents in by_group(layout).items()
         ]
-        sites = [site(each, names.get(each.id) or context.name) for each in layout.sites or (context.me,)]
+        addresses = {each.id: f"{each.host}:{each.port}" for each in layout.sites}
+        known, first = addresses | {context.me.id: context.name} | names, master.first_votes
+        sites = [
+            replace(site(each, known[each.id]), first=first.get(each.id, UNSET))
+            for each in layout.sites or (context.me,)
+        ]
         found = PlannedLayout(layout.label, sites, groups)
     members = [entry.contact for entry in entries]
     cost = planned_cost(context, master)
@@ -70,6 +86,8 @@ def job_layout(context: Context, master: Master) -> JobLayout:
         messages_of_one=messages[1],
         expected=_expected(term.layouts.expectation),
         copies=plan.copies if plan.paths else UNSET,
+        streams=UNSET if layout is None else path_states(context, master),
+        warnings=site_notes(layout, plan.across, plan.paths),
         cost=UNSET if cost is None else cost,
     )
 
@@ -80,16 +98,45 @@ def planned_cost(context: Context, master: Master) -> PlannedCost | None:
     layout, cost, idle = term.layouts.layout, term.layouts.cost, term.layouts.idle_paths.idle
     if layout is None or cost is None:
         return None
-    names = {entry.contact.id: entry.name for entry in term.book.active} | {context.me.id: context.name}
-    paths = [
-        PlannedPath(group, copy, *(names.get(each, each.hex()) for each in (gateway.id, site.id)))
-        for group, agents in by_group(layout).items()
-        for copy, gateway in enumerate(agents)
-        for site in layout.sites or (context.me,)
-        if (gateway.id, site.id) in idle
-    ]
+    paths = [each for path, each in _paths(context, master) if path in idle]
     ratio = None if cost.ratio is None else round(cost.ratio, 3)
     return PlannedCost(cost.of, cost.live, paths, term.plan.cost, ratio, cost.is_kept)
+
+
+def _paths(context: Context, master: Master) -> Iterator[tuple[Path, PlannedPath]]:
+    """Yield the paths of a job from each gateway to each site, the master's first."""
+    layout = master.term.layouts.layout
+    if layout is None:
+        return
+    names = {entry.contact.id: entry.name for entry in master.term.book.active}
+    names[context.me.id] = context.name
+    for group, agents in by_group(layout).items():
+        for copy, gateway in enumerate(agents):
+            for site in layout.sites or (context.me,):
+                ends = (names.get(each.id, each.id.hex()) for each in (gateway, site))
+                yield (gateway.id, site.id), PlannedPath(group, copy, *ends)
+
+
+def path_states(context: Context, master: Master) -> list[PathState]:
+    """Return what the master knows about each path of a job."""
+    layouts, arrivals = master.term.layouts, master.term.part_requests.arrivals
+    found = []
+    for path, named in _paths(context, master):
+        gateway, site = path
+        latency_s = layouts.trips.between(gateway, site)
+        latency = None if latency_s is None else round(latency_s, 6)
+        about = named.group, named.copy, named.gateway, named.site
+        state = PathState(*about, path not in layouts.idle_paths.idle, latency)
+        if site == context.me.id and (arrived := arrivals.get(gateway)) is not None:
+            first = layouts.idle_paths.first_share(named.group, gateway)
+            state = replace(
+                state,
+                lag_seconds=UNSET if arrived.lag is None else round(arrived.lag.mean_s, 6),
+                behind=UNSET if arrived.stop == FIRST else max(0, master.term.closer.next - arrived.stop),
+                first=UNSET if first is None else round(first, 4),
+            )
+        found.append(state)
+    return found
 
 
 def cost_notes(cost: PlannedCost) -> list[str]:

@@ -43,7 +43,10 @@ from elfmesh.srt.residency import ANYWHERE, Rule, admitted
 
 VERB = "seat"
 ANSWER_S = 1.5
-TRIES = 4
+"""Time limit of the first attempt to ask the other placement, which asks the agents near it. It doubles,
+because between distant agents each attempt takes some round trips."""
+
+TRIES = 3
 """How often the other placement is asked: longer than a dead agent goes unseen, and within a request's
 time."""
 
@@ -170,8 +173,9 @@ class _Search:
             self._ask()
 
     def _ask(self) -> None:
+        timeout_s = ANSWER_S * 2**self._tries
         self._tries += 1
-        self._context.ask_job(self._other, VERB, encode_json({}), ANSWER_S, self._answered)
+        self._context.ask_job(self._other, VERB, encode_json({}), timeout_s, self._answered)
 
     def _answered(self, message: Answered | None, payload: bytes) -> None:
         known: bool | None = None

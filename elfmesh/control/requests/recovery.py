@@ -34,9 +34,10 @@ from elfmesh.control.protocol.events import DropLog
 from elfmesh.control.protocol.messages import Ask, Stop, Withdraw
 from elfmesh.control.protocol.replies import Voter
 from elfmesh.control.protocol.replies_changes import PossibleLoss, Recovery
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.register.first_acceptors import Survey
 from elfmesh.control.register.outcome import Lost, Won
-from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.replicas.terms_query import Answers
 from elfmesh.control.requests.voting import without_majority

@@ -49,11 +49,11 @@ from elfmesh.control.protocol.replies_agents import (
     VotesReport,
 )
 from elfmesh.control.requests.combined import combine
+from elfmesh.control.requests.job_question import JobQuestion
 from elfmesh.control.requests.job_search import JobSearch, Take
 from elfmesh.control.requests.precondition import LOOK, REFUSED, read_seen
-from elfmesh.control.requests.site_reads import reads_at_site
 from elfmesh.control.requests.submission import read_submission
-from elfmesh.control.requests.verbs import HUNG_UP, VERBS, Scope, changes_job
+from elfmesh.control.requests.verbs import VERBS, Scope
 from elfmesh.control.requests.voting import health
 from elfmesh.errors import ProtocolError
 from elfmesh.ql.values.row_json import encode_json
@@ -89,8 +89,8 @@ class _Open:
     Attributes:
         send: sends the request with the version that was `seen`.
         answered: takes the answer.
+        question: where it goes, if it is about one job.
         looks: the client does not name the version that it has seen.
-        hung_up: makes the master drop a long poll.
         patient: the client gets a `refusal` because the job has no master only if that lasts.
     """
 
@@ -101,7 +101,7 @@ class _Open:
     over: Timer
     again_s: float
     patient: bool = False
-    hung_up: Callable[[int], None] | None = None
+    question: JobQuestion | None = None
     again: Timer | None = None
     seen: str = LOOK
     looks: bool = True
@@ -149,8 +149,8 @@ class Requests:
             waiting.over.cancel()
             if waiting.again is not None:
                 waiting.again.cancel()
-            if waiting.hung_up is not None:
-                waiting.hung_up(waiting.token)
+            if waiting.question is not None:
+                waiting.question.hung_up(waiting.token)
 
     def on_answered(self, message: Answered, payload: bytes) -> None:
         """Handle an answer; late and repeated ones are ignored."""
@@ -164,6 +164,8 @@ class Requests:
         del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
+        if waiting.question is not None:
+            waiting.question.answered(message.token)
         refused = waiting.looks and body is not None and body.get("outcome") == REFUSED
         if message.status == AGAIN or refused:
             waiting.token = self._context.token()
@@ -315,23 +317,9 @@ class Requests:
     def _ask_job(
         self, event: ClientRequest, job: bytes, answered: Take | None = None, *, wait: float, seen: str = LOOK
     ) -> None:
-        begun, tokens = self._context.now, set[int]()
-
-        def send(token: int, seen: str) -> None:
-            body = event.body | ({"seen": seen} if changes_job(event.verb) else {})
-            ask = Ask(event.verb, job, encode_json(body), self._context.me, token)
-            site = self._member_host.near_site(job) if reads_at_site(event.verb, event.body) else None
-            if site is None or (token in tokens and self._context.now >= begun + wait):
-                self._context.route(job, ask)
-            else:  # the master, where the site does not answer in time
-                self._context.send(site, ask)
-            tokens.add(token)
-
-        def hung_up(token: int) -> None:  # an earlier master refuses it, and no request waits for that
-            self._context.route(job, Ask(HUNG_UP, job, encode_json({}), self._context.me, token))
-
-        waiting = self._ask(event.token, send, wait, answered, patient=VERBS[event.verb].patient, seen=seen)
-        waiting.hung_up = hung_up if waiting.patient and wait > 0 else None
+        patient = VERBS[event.verb].patient
+        question = JobQuestion(self._context, self._member_host.read_sites, event, job, wait)
+        self._ask(event.token, question.send, wait, answered, patient=patient, seen=seen, question=question)
 
     def _ask_all(self, client: int, verb: str, body: dict[str, Any], answered: Take | None = None) -> None:
         def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
@@ -355,15 +343,16 @@ class Requests:
         again_s: float = ASK_AGAIN_S,
         patient: bool = False,
         seen: str = LOOK,
-    ) -> _Open:
+        question: JobQuestion | None = None,
+    ) -> None:
         token = self._context.token()
         over = self._context.after(REQUEST_S + wait, lambda: self._over(waiting))
         answered = answered or partial(self._reply, client)
         looks = seen == LOOK
-        waiting = _Open(client, send, answered, token, over, again_s, patient, seen=seen, looks=looks)
+        about = client, send, answered, token, over, again_s, patient, question
+        waiting = _Open(*about, seen=seen, looks=looks)
         self._open[token] = waiting
         self._send(waiting)
-        return waiting
 
     def _send(self, waiting: _Open) -> None:
         if self._open.get(waiting.token) is waiting:

@@ -11,8 +11,8 @@ from elfmesh.control.context import Context
 from elfmesh.control.election.election import Attempt
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol.replies_agents import DeadAgentRow, Health, VotesLoss, VotesReport
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.register.lost_votes import voting_text
-from elfmesh.control.register.proposer import MAJORITY_S
 
 
 def without_majority(context: Context, leadership: Leadership) -> dict[bytes, Attempt]:

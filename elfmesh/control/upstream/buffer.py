@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from elfmesh.control.jobs.records import FIRST, ResultRecord, State
 from elfmesh.lazy import lazy_module
+from elfmesh.machine import Contact
 from elfmesh.ql.plan.fidelity_shape import FidelityShape
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Read:
         nbytes: size of their rows.
         slide_us: distance of two windows of the job.
         size_us: width of its windows.
+        sites: the id of the job and the sites that answer for it, besides its master.
         waits: reason why no further record is read, for display.
     """
 
@@ -96,6 +98,7 @@ class Read:
         self.slide_us = self.size_us = 0
         self.first_us: int | None = None
         """Time of the first record of its log; None if it has none."""
+        self.sites: tuple[bytes, tuple[Contact, ...]] = b"", ()
         self.waits = "it has not answered yet"
 
     def lost(self, until_us: int, *, expired: bool = True) -> None:

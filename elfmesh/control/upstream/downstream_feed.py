@@ -10,15 +10,43 @@ Paper: ELF 2.4 (coordination of jobs: a request is routed to the other job's mas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import CurrentTerms
+from elfmesh.control.jobs.terms import CurrentTerms, Terms
+from elfmesh.machine import Contact
 
 READER_S = 30.0
 """Time for which a job counts as a reader after a request; some requests may get lost."""
+
+Sites = tuple[bytes, tuple[Contact, ...]]
+"""The id of a job, and the agents beside its master that have its log."""
+
+
+def sites_to_json(terms: Terms) -> dict[str, Any]:
+    """Return the sites that vote on a job, for an agent that reads it."""
+    voters = {each.id for each in terms.acceptors}
+    sites = [each for each in (terms.layout.sites[1:] if terms.layout else ()) if each.id in voters]
+    agents = [[each.id.hex(), each.host, each.port, each.rack, each.region] for each in sites]
+    return {"sites": {"job": terms.manifest.job_id.hex(), "agents": agents}} if agents else {}
+
+
+def sites_of_json(body: Mapping[str, Any]) -> Sites:
+    """Return the sites of an answer; none if it is of an earlier release.
+
+    Raises:
+        TypeError, ValueError, KeyError: they cannot be read.
+    """
+    found = body.get("sites") or {"job": "", "agents": []}
+    agents = (
+        Contact(bytes.fromhex(agent), str(host), int(port), 0, str(rack), str(region))
+        for agent, host, port, rack, region in found["agents"]
+    )
+    return bytes.fromhex(found["job"]), tuple(agents)
+
 
 READERS_MAX = 1024
 """Readers that the master of one job remembers."""
@@ -72,6 +100,7 @@ class DownstreamFeed:
             "columns": list(self._plan.columns),
             "reads": list(self._plan.jobs),
             "paused": self._term.terms.paused,
+            **sites_to_json(self._term.terms),
         }
 
     def stretch(self, following: int, until: int | None, expired: int | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Upstream poller: requests results from the masters of other jobs for a job that reads them.
+"""Upstream poller: requests results from the masters and sites of other jobs for a job that reads them.
 
 Owns the requests and their repetitions. The buffers of the job that reads use the answers.
 
-Invariants: for each job there is one request under way, or a pause before the next one. A request that is
-repeated after a change of either master gets the same answer.
+Invariants: for each job there is one request under way, or a pause before the next one; with sites, another
+one at a site. A request that is repeated after a change of either master gets the same answer. What a site
+answers only adds to it: records that were read before are dropped, and a loss is stated by the master alone.
 
 Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's master.
 """
@@ -20,12 +21,15 @@ from elfmesh.control.context import Context, Timer
 from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.pages import decode_page
 from elfmesh.control.jobs.plan import check_result_columns
+from elfmesh.control.jobs.row_pages import table_of
 from elfmesh.control.protocol.messages import Answered
 from elfmesh.control.upstream.buffer import HELD_BYTES_MAX, Read
 from elfmesh.control.upstream.candidate_placements import ask_named
+from elfmesh.control.upstream.downstream_feed import sites_of_json
 from elfmesh.control.upstream.whole_records import Records, WholeRecords
-from elfmesh.errors import ElfError
+from elfmesh.errors import ElfError, ProtocolError
 from elfmesh.ql.values.row_json import encode_json
+from elfmesh.safeguards import safeguard
 
 WAIT_S = 2.0
 """Time for which a master without new results holds a request; it bounds the delay after a master's death."""
@@ -45,6 +49,8 @@ class UpstreamPoller:
         answered: called after every answer.
         is_idle: returns whether no results of a job are needed now; the request then only registers the
             reader.
+        asks_sites: whether a site of the job that is read gets each request as well, so that the death of
+            a master delays no interval. The first answer counts.
     """
 
     def __init__(
@@ -53,12 +59,16 @@ class UpstreamPoller:
         manifests: Sequence[Manifest],
         answered: Callable[[], None],
         is_idle: Callable[[Read], bool],
+        *,
+        asks_sites: bool = False,
     ) -> None:
         self._context, self._reader = context, manifests[-1].qualified
         self._received, self._is_idle = answered, is_idle
         self._statements = [ql.parse(manifest.text) for manifest in manifests]
         self._pauses: dict[str, Timer] = {}
         self._asked: dict[str, tuple[str, int | None]] = {}
+        self._asks_sites, self._at_site = asks_sites, dict[str, int]()
+        self._turns: dict[str, int] = {}
         self.stopped = False
 
     def begin(self, read: Read) -> None:
@@ -85,6 +95,39 @@ class UpstreamPoller:
         body = {"reader": self._reader, "from_us": from_us, "limit": PAGE_RECORDS, "wait": WAIT_S}
         then = partial(self._answered, read, verb)
         ask_named(self._context, read.candidates, verb, encode_json(body), WAIT_S + GRACE_S, then)
+
+    @safeguard("sites-are-read-too")
+    def _ask_site(self, read: Read) -> None:
+        """Ask a site, unless a request is under way at one; the next one if this one does not answer."""
+        job, sites = read.sites
+        is_due = self._asks_sites and sites and read.name not in self._at_site
+        if self.stopped or not is_due or self._is_idle(read):
+            return
+        turn = self._at_site[read.name] = self._turns.get(read.name, 0)
+        body = {"reader": self._reader, "from_us": read.until_us, "limit": PAGE_RECORDS, "wait": WAIT_S}
+        asked = encode_json(body | {"near": read.incarnation})
+        then = partial(self._site_answered, read)
+        self._context.ask_job(job, "feed", asked, WAIT_S + GRACE_S, then, sites[turn % len(sites)])
+
+    def _site_answered(self, read: Read, message: Answered | None, payload: bytes) -> None:
+        turn = self._at_site.pop(read.name)
+        if self.stopped:
+            return
+        try:
+            if message is None or message.status != OK:
+                raise ProtocolError("the site does not answer")
+            body, page = read_answer(message, payload)
+            records = decode_page(page)
+            lacks = body["begin_us"] is not None and int(body["begin_us"]) > (read.until_us or 0)
+            if lacks or body["incarnation"] != read.incarnation or any(table_of(rows) for _, rows in records):
+                raise ProtocolError("only the master has what follows")
+            self._take(read, "feed", body, records)
+        except (ElfError, KeyError, TypeError, ValueError):
+            self._turns[read.name] = turn + 1
+            self._context.after(AGAIN_S, lambda: self._ask_site(read))
+            return
+        self._received()
+        self._ask_site(read)
 
     def _answered(self, read: Read, verb: str, message: Answered | None, payload: bytes) -> None:
         if self.stopped:
@@ -127,6 +170,7 @@ class UpstreamPoller:
         if pause:
             self._pauses[read.name] = self._context.after(pause, lambda: self._ask(read))
         self._received()
+        self._ask_site(read)
         if not pause:
             self._ask(read)
 
@@ -157,6 +201,7 @@ class UpstreamPoller:
         if begin_us is not None:
             read.lost(int(begin_us), expired=body.get("expired") is not None)
             read.begin_us = int(begin_us)
+        read.sites = sites_of_json(body)
         read.take(records, read.slide_us)
         read.until_us = until_us if read.until_us is None else max(until_us, read.until_us)
         return 0.0

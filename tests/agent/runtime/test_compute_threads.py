@@ -38,7 +38,7 @@ class Compute:
         return b"".join(parts)
 
     def merged_early(self, effect: ctl.MergeEarly) -> ctl.EarlyMerged:
-        return ctl.EarlyMerged(effect.job, effect.epoch, effect.interval, effect.payload, 1)
+        return ctl.EarlyMerged(effect.job, effect.epoch, effect.interval, effect.states[0].payload, 1)
 
     def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         if effect.open == b"bad":
@@ -131,6 +131,26 @@ def test_an_interval_whose_payloads_are_damaged_costs_no_other_one() -> None:
     assert (first.rows, first.open, first.error) == (b"rows of 0", b"", "")
     assert (second.rows, second.open, second.error) == (b"", b"", "damaged")
     assert counters["finalise_failed"] == 1
+
+
+def test_an_order_makes_each_interval_with_the_groups_that_the_one_before_it_leaves_open() -> None:
+    asked = list[tuple[int, bytes | None]]()
+
+    def make(order: ctl.Finalise) -> ctl.Finalised:
+        asked.append((order.interval, order.open))
+        left = b"behind %d" % order.interval
+        return ctl.Finalised(order.job, 1, order.interval, error="bad" * (order.interval == 2), open=left)
+
+    later = tuple(replace(finalise(at), open=b"old") for at in range(1, 5))
+    made = compute_threads.made_in_turn(replace(finalise(0), open=b"before", then=later), make)
+    assert asked == [(0, b"before"), (1, b"behind 0"), (2, b"behind 1")]
+    assert (made.interval, [each.interval for each in made.then]) == (0, [1, 2])
+    assert made.then[-1].error, "what follows an error has to be ordered with other groups"
+
+
+def test_an_order_is_as_large_as_all_its_intervals() -> None:
+    small, size = finalise(0, b"x"), compute_threads.BULK_BYTES
+    assert run([replace(small, then=(finalise(1, b"x" * size),))])[1].lanes == ["bulk"]
 
 
 def test_a_large_merge_keeps_no_small_one_waiting() -> None:
@@ -304,7 +324,7 @@ def test_partials_that_ended_the_process_twice_are_not_merged_and_others_are(
     assert "killed 2 times while the partials of tree 0000" in refused.error
     assert "interval 7 of shop/words is not merged here: an agent was killed 2 times" in caplog.text
     for request in (
-        replace(deadly, interval=8, parts=(b"a", b"b")),
-        replace(deadly, tree=b"1", parts=(b"a", b"b")),
+        msgspec.structs.replace(deadly, interval=8, parts=(b"a", b"b")),
+        msgspec.structs.replace(deadly, tree=b"1", parts=(b"a", b"b")),
     ):
         assert cast(Merged, work._outcome(request)).payload == b"ab"

@@ -44,6 +44,7 @@ def test_an_agent_without_a_job_loads_what_a_job_needs_after_it_is_ready(tmp_pat
         agent = fleet[0]
         assert agent.process is not None
         assert agent.get("/v1/health")["status"] == "ok", "the thread that loads hangs, the agent does not"
+        assert mapped(agent.process.pid) == set(), "the formats of its streams wait for the engine, too"
         agent.kill()
         agent.environment = {}
         agent.start()

@@ -44,6 +44,8 @@ class ClosingRig:
         asked: requests to the master: ("hasten", stop) and ("recollect", start, stop, tree, attempt).
         decisions: number of calls that let the master decide intervals.
         evictions: number of reported evictions of members.
+        of_sites: which members sites were asked for, and since when these are missing.
+        sites_at: when the sites should have answered.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class ClosingRig:
         self.context = new_context(1)
         self.asked: list[tuple[object, ...]] = []
         self.decisions = self.evictions = 0
+        self.of_sites, self.sites_at = list[tuple[int, float]](), float("-inf")
         self.manifest = replace(manifest_of(text), version=1 + len(older))
         entries = tuple(
             RosterEntry(number, new_context(2 + number).me, f"m{number}") for number in range(members)
@@ -111,6 +114,10 @@ class ClosingRig:
 
     def end_grant(self) -> None:
         self.asked.append(("end_grant",))
+
+    def request_of_sites(self, missing: int, due: float) -> float:
+        self.of_sites.append((missing, due))
+        return self.sites_at
 
     def evicted(self) -> None:
         self.evictions += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from elfmesh.control.closing import interval_closer
+from elfmesh.control.closing import interval_closer, open_groups
 from elfmesh.control.closing.interval_closer import Closer
 from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.ports import Phase
@@ -15,8 +15,9 @@ from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol.events import Finalised
 from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
-from tests.control.closing.rig import START, ClosingRig
-from tests.control.member.support import TEXT
+from elfmesh.ql.engine.open_groups import NEVER_US, Open, write_open
+from tests.control.closing.rig import START, ClosingRig, manifest_of
+from tests.control.member.support import SEALED, SECOND, TEXT
 
 DEAD = 2.0 * read_plan(TEXT).deadline_s + 120.0
 
@@ -24,8 +25,8 @@ DEAD = 2.0 * read_plan(TEXT).deadline_s + 120.0
 class Rig(ClosingRig):
     """A closer with a job of two members."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, text: str = TEXT) -> None:
+        super().__init__(text)
         self.handed: list[int] = []
         self.pages: list[int] = []
         self.committed: list[int] = []
@@ -236,3 +237,111 @@ def test_an_interval_that_votes_have_closed_is_closed_in_any_phase(phase: Phase)
     assert (rig.closer.next, rig.closer.closed, rig.closer.idle) == (START + 1, START + 1, True)
     rig.finalised()
     assert rig.handed == []
+
+
+AFTER = SEALED.replace("AFTER '1 h'", "AFTER '30 s'")
+"""A partition of it is open for one interval or two after that of its last record."""
+
+
+def order_of(rig: Rig) -> tuple[int, ...]:
+    """The intervals of the newest order."""
+    order = rig.orders()[-1]
+    return order.interval, *(each.interval for each in order.then)
+
+
+def behind(at: int) -> bytes:
+    """Open groups that differ from those behind other intervals."""
+    return write_open(Open({}, lacking=((at, 0.5),)), SEALED, "sealed")
+
+
+def outcome(at: int, *then: Finalised, error: str = "", due_us: int = NEVER_US) -> Finalised:
+    job = manifest_of(SEALED).job_id
+    return Finalised(job, 3, at, b"rows", error, open=behind(at), due_us=due_us, then=then)
+
+
+def busy(text: str = SEALED, *intervals: int) -> Rig:
+    """Rows of `START` are being made, and the members have contributed to later intervals, or to none."""
+    rig = Rig(text)
+    rig.contribute(3, b"partial")
+    for at in intervals:
+        rig.contribute(3, b"partial", at)
+    return rig
+
+
+def test_intervals_with_open_groups_that_come_meanwhile_are_one_order() -> None:
+    rig = busy(SEALED, START + 1, START + 2, START + 3)
+    assert (rig.ordered(), rig.closer.next) == ([START], START + 1)
+    rig.closer.finalised(outcome(START))
+    assert order_of(rig) == (START + 1, START + 2, START + 3)
+    assert rig.orders()[-1].open == behind(START)
+    rig.closer.finalised(outcome(START + 1, outcome(START + 2), outcome(START + 3)))
+    assert rig.handed == [START, START + 1, START + 2, START + 3]
+    assert [closing.record.open for closing in rig.closer._closing][1:] == [
+        behind(at) for at in (START + 1, START + 2, START + 3)
+    ]
+
+
+def test_an_order_has_at_most_as_many_intervals_and_bytes_as_are_made_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = busy(SEALED, *range(START + 1, START + 12))
+    rig.closer.finalised(outcome(START))
+    assert order_of(rig) == tuple(range(START + 1, START + interval_closer.IN_FLIGHT_MAX))
+    monkeypatch.setattr(interval_closer, "IN_TURN_BYTES_MAX", 1)
+    rig = busy(SEALED, START + 1, START + 2)
+    rig.closer.finalised(outcome(START))
+    assert order_of(rig) == (START + 1,)
+
+
+def test_behind_rows_that_cannot_be_made_the_others_are_made_with_the_groups_that_are_open() -> None:
+    rig = busy(SEALED, START + 1, START + 2, START + 3)
+    rig.closer.finalised(outcome(START))
+    rig.closer.finalised(outcome(START + 1, outcome(START + 2, error="no memory")))
+    assert rig.handed == [START, START + 1, START + 2]
+    assert order_of(rig) == (START + 3,)
+    assert rig.orders()[-1].open == rig.closer._closing[2].record.open
+    rig.closer.finalised(outcome(START + 3))
+    assert rig.handed == [START, START + 1, START + 2, START + 3]
+
+
+def test_rows_that_were_made_behind_too_large_groups_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = busy(SEALED, START + 1, START + 2)
+    rig.closer.finalised(outcome(START))
+    monkeypatch.setattr(open_groups, "ROWS_BYTES_MAX", 1)
+    rig.closer.finalised(outcome(START + 1, outcome(START + 2)))
+    assert (rig.handed, order_of(rig)) == ([START, START + 1], (START + 2,))
+
+
+@pytest.mark.parametrize(
+    ("text", "ordered", "until"),
+    [(SEALED, (START + 1, START + 4), START + 5), (AFTER, (START + 1,), START + 3)],
+)
+def test_intervals_without_records_are_passed_meanwhile_if_no_group_can_end_in_them(
+    text: str, ordered: tuple[int, ...], until: int
+) -> None:
+    rig = busy(text, START + 1)
+    rig.contribute(3, None, START + 2, stop=START + 4)
+    rig.contribute(3, b"partial", START + 4)
+    rig.closer.finalised(outcome(START))
+    assert (order_of(rig), rig.closer.next) == (ordered, until)
+
+
+def test_a_group_that_may_end_without_records_is_waited_for() -> None:
+    """Rows of `START + 1` leave a group that ends in `START + 3`, which has no records of its own."""
+    rig = busy(AFTER, START + 1)
+    rig.contribute(3, None, START + 2, stop=START + 4)
+    rig.closer.finalised(outcome(START))
+    end_us = (START + 4) * 10 * SECOND
+    rig.closer.finalised(outcome(START + 1, due_us=end_us))
+    assert order_of(rig) == (START + 3,)
+
+
+def test_an_incomplete_interval_waits_until_the_open_groups_are_known() -> None:
+    rig = busy(SEALED, START + 1)
+    rig.contribute(1, b"partial", START + 2)
+    rig.kill(1)
+    rig.context.now += DEAD
+    rig.closer.finalised(outcome(START))
+    assert (order_of(rig), rig.closer.next) == ((START + 1,), START + 2)
+    rig.closer.finalised(outcome(START + 1))
+    assert (order_of(rig), rig.closer._closing[-1].record.state) == ((START + 2,), "FINAL_PARTIAL")

@@ -206,3 +206,12 @@ def test_a_log_that_is_not_read_in_time_gives_no_answer() -> None:
     question.context.now = 1000.0
     question.context.fire()
     assert question.context.out == []
+
+
+def test_the_record_that_votes_have_chosen_replaces_the_revisions_that_the_master_has_decided() -> None:
+    """A member that heard of its revision would not count late records that the chosen record lacks."""
+    lacking = Lacking(10)
+    lacking.revised(12, ((5, 2),))
+    assert lacking.notified(13)[2] == (Revisions(12, ((5, 2),)),)
+    lacking.revised(12, ())
+    assert lacking.notified(13)[2] == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from elfmesh import ql
+from elfmesh.agent.runtime.compute_threads import made_in_turn
 from elfmesh.control.closing.open_groups import OpenGroups
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.member import member_host
@@ -20,6 +22,7 @@ from elfmesh.errors import QueryError
 from elfmesh.ingest.worker.early_partitions import SealedWindows
 from elfmesh.ingest.worker.insertion import batches_of
 from elfmesh.ql.engine import open_groups
+from tests.control import harness
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.member.support import ENDS, SEALED, SESSIONS, TEXT, Agent
@@ -128,6 +131,28 @@ def test_all_members_seal_in_any_order(seed: int) -> None:
         world.seal_all(BASE + stop * SLIDE)
         world.run(2.0)
     assert rows_of(world) == wanted(world.living, "ALL")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_that_are_sealed_at_once_are_made_in_turn_by_two_orders(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one that is complete, and those that become complete while its rows are made."""
+    orders = list[int]()
+
+    def counted(order: ctl.Finalise, make: Callable[[ctl.Finalise], ctl.Finalised]) -> ctl.Finalised:
+        orders.append(1 + len(order.then))
+        return made_in_turn(order, make)
+
+    monkeypatch.setattr(harness, "made_in_turn", counted)
+    world = World(4)
+    world.apply(world[0], SEALED)
+    traffic(world.living, seed, 8)
+    world.seal_all(BASE + 10 * SLIDE)
+    world.run(2.0)
+    assert rows_of(world) == wanted(world.living, "ALL")
+    assert len(orders) <= 3, orders
+    assert sum(orders) >= 7, "an interval without records is not made"
 
 
 EARLY = SEALED.replace("EVERY '10 s'", "EVERY '10 s' EARLY '1 s'").replace("ALL AFTER", "ONE RECORDS 2 AFTER")

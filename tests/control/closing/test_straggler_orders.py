@@ -143,6 +143,18 @@ def test_the_copies_of_a_dead_member_are_asked_for_and_waited_for() -> None:
     assert rig.look(asked_at + 1.1) == "FINAL_PARTIAL"
 
 
+def test_no_interval_ends_without_a_member_before_the_sites_have_answered() -> None:
+    rig = Rig()
+    rig.kill(1)
+    asked_at = OVER - PULL_SHARE * DEADLINE_S
+    assert (rig.look(asked_at - 0.01), rig.of_sites) == (None, [])
+    assert (rig.look(asked_at), rig.of_sites) == (None, [(0b10, DUE)])
+    rig.sites_at = OVER + GONE_S + 0.5
+    assert rig.look(OVER + GONE_S) is None
+    assert rig.wakes[-1] == rig.sites_at
+    assert rig.look(rig.sites_at) == "FINAL_PARTIAL"
+
+
 @pytest.mark.parametrize(("more", "state"), [(0, None), (1, "FINAL_PARTIAL")])
 def test_no_member_is_waited_for_where_more_is_held_than_may_be(more: int, state: State | None) -> None:
     rig = Rig()

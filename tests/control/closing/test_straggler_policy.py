@@ -12,6 +12,7 @@ from elfmesh.control.closing.straggler_policy import (
     HORIZON_S,
     PROBE_AGAIN_S,
     PROBES_MAX,
+    RESTART_S,
     StragglerPolicy,
 )
 from elfmesh.control.jobs.roster import RosterBook
@@ -229,3 +230,69 @@ def test_a_member_that_is_excluded_is_not_waited_for_beyond_the_time_of_a_dead_o
     lacking.policy.excludes(0)
     assert lacking.policy.dead == (0,)
     assert lacking.look(OVER + GONE_S)[0] == "FINAL_PARTIAL"
+
+
+def test_a_dead_member_has_its_time_to_return_once_although_its_death_is_known_after_later_intervals() -> (
+    None
+):
+    """Else each interval that has ended before the answer of the probe would wait for a second of its own."""
+    interval = Missing(members=1)
+    interval.look(OVER)
+    interval.answer(OVER + 0.5, 0)
+    later = DUE + 1.0
+    interval.context.now = OVER + GONE_S
+    assert interval.policy.decide(A, later, lambda number: 0) == ("FINAL_PARTIAL", OVER + GONE_S)
+    interval.policy.seen(A)
+    interval.answer(OVER + 1.5, 0)
+    waits = later + DEADLINE_S + GONE_S
+    assert interval.policy.decide(A, later, lambda number: 0) == (None, waits), "it was here in between"
+
+
+def test_a_pause_of_the_job_is_no_absence_of_its_members() -> None:
+    interval = Missing(members=1)
+    interval.look(OVER)
+    interval.policy.resumed()
+    resumed = OVER + 0.2
+    interval.answer(OVER + 0.5, 0)
+    assert interval.policy.decide(A, resumed, lambda number: 0) == (None, resumed + DEADLINE_S)
+
+
+def test_a_member_is_dead_since_the_overlay_has_lost_it() -> None:
+    interval = Missing(members=1)
+    interval.context.now = DUE - 1.0
+    interval.context.lost(agent_id(0))
+    interval.context.now = DUE
+    interval.policy.suspect(0)
+    interval.answer(DUE + 0.5, 0)
+    assert interval.policy.dead_since(0) == DUE - 1.0
+    over = DUE - 1.0 + DEADLINE_S + GONE_S
+    assert interval.look(over - 0.01) == (None, over)
+    assert interval.look(over) == ("FINAL_PARTIAL", over)
+
+
+@pytest.mark.parametrize(
+    ("on_straggler", "horizon_s", "leaves", "waits_s"),
+    [
+        ("wait", None, False, DEADLINE_S + RESTART_S),
+        ("wait", None, True, DEADLINE_S + GONE_S),
+        ("wait", 2.0, False, DEADLINE_S + 2.0),
+        ("skip", None, False, DEADLINE_S),
+    ],
+)
+def test_a_stopped_member_has_the_time_of_a_restart(
+    on_straggler: str, horizon_s: float | None, leaves: bool, waits_s: float
+) -> None:
+    interval = Missing(on_straggler=on_straggler, horizon_s=horizon_s, members=1)
+    if leaves:
+        interval.policy._book.evict(0, 1000)
+    interval.context.now = DUE
+    interval.context.lost(agent_id(0), stopped=True)
+    interval.policy.suspect(0)
+    interval.answer(DUE + 0.5, 0)
+    assert interval.look(DUE + waits_s - 0.01) == (None, DUE + waits_s)
+    assert interval.look(DUE + waits_s) == ("FINAL_PARTIAL", DUE + waits_s)
+    interval.policy.revive(0)
+    interval.context.now += 60.0
+    interval.policy.suspect(0)
+    interval.answer(interval.context.now, 0)
+    assert interval.policy._return_s(0) == interval.policy._gone_s, "it has returned since, and crashed"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from elfmesh import ids
 from elfmesh.control.jobs.manifest import CREATOR
-from elfmesh.control.protocol.messages_succession import Handover
+from elfmesh.control.protocol.messages_register import Prepare
+from elfmesh.control.protocol.messages_succession import Handover, Inquire
 from elfmesh.machine import Message
 from tests.control.harness import World
 from tests.control.member.support import TEXT, Agent, agent_id
@@ -56,3 +57,29 @@ def test_a_job_whose_end_is_known_has_no_leader_though_a_member_still_names_one(
     leadership.forget(JOB, member.manifest.incarnation)
     assert leadership.leader(JOB) is None
     assert leadership.was_deleted(JOB)
+
+
+def test_a_voter_that_has_lost_the_master_tries_to_lead_without_asking_its_neighbours() -> None:
+    world = World(5)
+    world.apply(world[0])
+    world.run(5.0)
+    master = world.master()
+    terms = master.control.leadership.masters[JOB].term.terms
+    voters = {each.id for each in terms.acceptors}
+    inquired: list[tuple[bytes, float]] = []
+    elected: list[float] = []
+
+    def lost(source: Agent, target: Agent, message: Message) -> bool:
+        if isinstance(message, Inquire) and message.job == JOB:
+            inquired.append((source.me.id, source.control.context.now))
+        if isinstance(message, Prepare) and message.job == JOB:
+            elected.append(source.control.context.now)
+        return False
+
+    world.lost = lost
+    world.kill(master)
+    world.run(20.0)
+    successor = world.master()
+    assert successor is not master
+    assert successor.me.id in voters
+    assert not [at for source, at in inquired if source == successor.me.id and at <= elected[0]]

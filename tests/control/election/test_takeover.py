@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.protocol.messages_succession import Handover
+from elfmesh.control.replicas.epochs import Tombstones
 from elfmesh.machine import Received
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
@@ -93,3 +94,25 @@ def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_fail
     world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
     world.run(0.1)
     assert world.master() is heir
+
+
+def test_an_agent_that_is_asked_as_the_master_of_an_ended_job_learns_its_end_from_the_register() -> None:
+    """Its tree has no members any more, so that no root looks for the master."""
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(2.0)
+    master = world.master()
+    terms = master.control.leadership.known(JOB)[0]
+    assert terms is not None
+    assert terms.master == master.me
+    assert world.ask(world[1], "delete", {"job": "shop/top"}).status == 200
+    world.run(5.0)
+    leadership = master.control.leadership
+    leadership._tombstones = Tombstones()  # as if it had learned of the end by its vote only
+    leadership.keep(terms)
+    assert world.ask(world[1], "delete", {"job": "shop/top"}).status == 503
+    world.run(2.0)
+    assert world.ask(world[1], "delete", {"job": "shop/top"}).body.get("earlier")
+    assert JOB not in leadership.replicas

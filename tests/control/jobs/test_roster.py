@@ -35,11 +35,12 @@ def test_only_a_change_raises_the_version() -> None:
     book.add(agents(1, 2), 0)
     assert not book.add(agents(2, 1), 5)
     assert book.version == 1
-    moved = Participant(contact(1, incarnation=2), "agent-1")
+    moved = Participant(contact(1, incarnation=2), "agent-1", stands_by=True)
     assert book.add((moved,), 5)
     assert book.version == 2
     entry = book.of(contact(1).id)
     assert entry is not None
+    assert entry.participant == moved
     assert (entry.number, entry.start, entry.contact.incarnation) == (0, 0, 2), "a restart is no new member"
 
 

@@ -13,7 +13,7 @@ from elfmesh.control.closing.tentative import Tentative
 from elfmesh.control.jobs.manifest import Manifest, new_manifest
 from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.master.early import WAITING_MAX, WINDOWS_MAX, EarlyRows
-from elfmesh.control.protocol.events import EarlyMerged, MergeEarly
+from elfmesh.control.protocol.events import EarlyMerged, MemberStates, MergeEarly
 from elfmesh.control.protocol.messages_early import PAYLOAD_BYTES_MAX, Early
 from elfmesh.machine import Contact
 from tests.control.master.stub_term import StubTerm, entry, other
@@ -58,7 +58,20 @@ def test_a_members_states_go_to_the_thread_under_its_id() -> None:
     rig = Rig()
     assert rig.take(seq=4, boot=3)
     (effect,) = [each for each in rig.context.out if isinstance(each, MergeEarly)]
-    assert (effect.member, effect.boot, effect.number, effect.below) == (other(10).id, 3, 4, 5)
+    assert (effect.states, effect.below) == ((MemberStates(other(10).id, 3, 4, b"states"),), 5)
+
+
+def test_states_that_arrive_while_a_thread_merges_are_merged_together() -> None:
+    rig = Rig()
+    assert rig.take(seq=1)
+    assert not any(rig.take(seq=number, interval=interval) for number, interval in ((2, 5), (3, 6), (4, 5)))
+    rig.merged()
+    assert [(each.interval, [one.number for one in each.states]) for each in merges(rig)[1:]] == [
+        (5, [2, 4]),
+        (6, [3]),
+    ]
+    rig.merged()
+    assert len(merges(rig)) == 3, "nothing has arrived since"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +94,10 @@ def test_other_states_are_counted_and_dropped(changes: dict[str, Any], counter: 
 def test_a_member_counts_only_in_the_intervals_that_expect_it() -> None:
     rig = Rig()
     rig.term.book._entries[0] = entry(0, start=6, until=8)
-    assert [rig.take(interval=interval) for interval in (5, 6, 7, 8)] == [False, True, True, False]
+    for interval in (5, 6, 7, 8):
+        rig.take(interval=interval)
+    rig.merged()
+    assert [each.interval for each in merges(rig)] == [6, 7]
 
 
 def rig_of_sealed() -> Rig:
@@ -104,6 +120,7 @@ def merges(rig: Rig) -> list[MergeEarly]:
 def test_states_of_sealed_go_with_the_groups_that_closed_intervals_have_left_open() -> None:
     rig = rig_of_sealed()
     assert rig.take()
+    rig.merged()
     assert rig.take(interval=7)
     first, second = merges(rig)
     for each in (first, second):
@@ -128,7 +145,7 @@ def test_other_open_groups_are_examined_while_there_are_states() -> None:
     assert len(merges(rig)) == 1, "no interval was closed since"
     rig.term.closer.closed = rig.term.closer.next = 6
     rig.early.groups_changed()
-    assert [(each.interval, each.payload) for each in merges(rig)] == [(7, b"states"), (7, b"")]
+    assert [(each.interval, len(each.states)) for each in merges(rig)] == [(7, 1), (7, 0)]
     rig.term.closer.closed = rig.term.closer.next = 8
     rig.early.groups_changed()
     assert len(merges(rig)) == 2, "its window is closed"
@@ -141,24 +158,25 @@ def test_rows_of_several_intervals_are_lines_of_each() -> None:
     others = tuple(EarlyMerged(job, 1, interval, b"rows", 2, inside) for interval in (6, 8))
     rig.merged(others=others)
     assert [record.index for _, record, _ in rig.lines.since(0)] == [6, 8]
-    assert rig.early._waiting == 0
+    assert rig.early._merging == 0
 
 
 def test_windows_of_the_future_keep_out_no_open_window() -> None:
     rig = Rig()
     for far in range(WINDOWS_MAX + 20):
-        rig.take(interval=1000 + far)
-        rig.early._waiting = 0
+        if rig.take(interval=1000 + far):
+            rig.merged()
     assert rig.take(interval=6)
     assert not rig.take(interval=999_999)
 
 
 def test_messages_do_not_pile_up() -> None:
     rig = Rig()
-    taken = [rig.take(seq=number) for number in range(WAITING_MAX + 3)]
-    assert sum(taken) == WAITING_MAX
+    for number in range(WAITING_MAX + 4):
+        rig.take(seq=number)
+    assert rig.context.stats["control.early_dropped"] == 3
     rig.merged()
-    assert rig.take()
+    assert [len(each.states) for each in merges(rig)] == [1, WAITING_MAX]
 
 
 def test_rows_become_a_line_that_names_the_agents_it_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from elfmesh.control.jobs.terms import Participant
 from elfmesh.control.master.founding import FOUNDING_S, FOUNDING_S_MAX, FOUNDING_YOUNG_S, GROWING_S, YOUNG_S
@@ -92,9 +93,10 @@ def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_
     assert newcomer.workers
 
 
-def test_a_label_that_no_agent_states_is_refused_when_a_job_begins_or_changes() -> None:
+@pytest.mark.parametrize("clause", ["PATHS 2 ACROSS rack", "REPLICAS 1 ACROSS rack"])
+def test_a_label_that_no_agent_states_is_refused_when_a_job_begins_or_changes(clause: str) -> None:
     world = World(3)
-    across = TEXT.replace("DEADLINE", "PATHS 2 ACROSS rack DEADLINE")
+    across = TEXT.replace("DEADLINE", f"{clause} DEADLINE")
     reply = world.apply(world[0], across)
     assert reply.status == 400
     assert "no agent with the job's input states a rack" in reply.body["error"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 
 import pytest
@@ -230,7 +229,7 @@ class Mixed(World):
             message = unpack(event.body)
             sender = message.terms.master.id if isinstance(message, Roster) else b""
             if {sender, agent.me.id} & self.earlier:
-                event = dataclasses.replace(event, body=pack(without_epochs(message)))
+                event = replace(event, body=pack(without_epochs(message)))
         super().post(delay, agent, event)
 
 

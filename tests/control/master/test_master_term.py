@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from elfmesh.control.register.changes import ChangeRefused
 from tests.control.harness import World
 from tests.control.master.led import running, update
+from tests.control.register.support import JOB
 
 
 def test_a_term_that_is_over_does_not_end_the_one_that_follows_it() -> None:
@@ -56,3 +57,18 @@ def test_while_terms_are_voted_on_no_other_change_is_spread() -> None:
     term.context.out.clear()
     term.changed()
     assert term.context.out == []
+
+
+def test_a_new_term_looks_at_once_whether_members_live_that_the_overlay_has_lost() -> None:
+    world = World(5)
+    world.apply(world[0])
+    world.run(5.0)
+    before = world.master()
+    entry = before.control.leadership.masters[JOB].term.book.of(before.me.id)
+    world.kill(before)
+    world.run(20.0)
+    after = world.master()
+    assert after is not before
+    term = after.control.leadership.masters[JOB].term
+    assert entry is not None
+    assert term.collection.straggler_policy.dead == (entry.number,), "no interval has waited for it yet"

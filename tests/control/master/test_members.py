@@ -70,7 +70,7 @@ class Rig:
         self.members = JobMembers(cast(MembersTerm, self.term), self.costs, takes_over=True)
 
     def enroll(self, number: int, *, incarnation: str = "i", version: int = 0, epoch: int = 0) -> None:
-        participant = Participant(other(number), f"m{number}")
+        participant = Participant(other(number), f"m{number - 10}")
         self.members.on_enroll(Enroll(JOB, incarnation, participant, epoch, version))
 
     def policy_has_dead(self, *numbers: int) -> None:
@@ -89,6 +89,15 @@ def test_members_that_come_within_a_moment_share_one_roster() -> None:
     assert (rig.term.book.version, rig.term.reports) == (4, ["changed"])
     assert [each.start for each in rig.term.book.entries] == [0, 0, NEXT, NEXT]
     assert rig.calls == ["arrived", "prepared"]
+
+
+def test_a_member_that_the_roster_of_an_earlier_release_names_may_stand_by_once_it_enrols_again() -> None:
+    rig = Rig()
+    known = rig.term.book.entries[0]
+    rig.members.on_enroll(Enroll(JOB, "i", replace(known.participant, stands_by=True), 1, 3))
+    rig.term.run(ENROLL_S)
+    assert rig.term.book.entries[0] == replace(known, stands_by=True)
+    assert rig.term.reports == ["changed"]
 
 
 def test_a_new_master_numbers_a_new_member_when_it_knows_how_far_the_others_are() -> None:

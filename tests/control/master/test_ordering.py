@@ -93,11 +93,18 @@ def test_what_is_no_order_is_counted_and_dropped() -> None:
     assert stats["control.order_dropped"] > 0, "what waits is bounded"
 
 
-def test_a_post_of_the_far_future_does_not_move_the_numbers_of_records() -> None:
+@pytest.mark.parametrize("master_is_wrong", [False, True])
+def test_a_post_of_the_far_future_does_not_move_the_numbers_of_records(*, master_is_wrong: bool) -> None:
+    """Also if the clock that is wrong is the master's, because most of its peers have another one."""
     world = topic()
-    for agent in world.living:
-        agent.control.context.facts = lambda topic: {"now_us": BASE_US + round(world.now * 1e6)}
     far = BASE_US + 10 * 365 * 86_400 * MICROS
+
+    def clock(topic: str) -> dict[str, int]:
+        agreed_us = BASE_US + round(world.now * 1e6)
+        return {"now_us": far if master_is_wrong else agreed_us, "agreed_us": agreed_us}
+
+    for agent in world.living:
+        agent.control.context.facts = clock
     world.spools[1].append(Post("p", 0, far, '"1/p/0"'))
     world.publish(1, "p", 2)
     world.run(2.0)

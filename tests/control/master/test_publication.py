@@ -77,6 +77,7 @@ def test_the_log_has_a_record_before_its_readers() -> None:
     rig = Rig()
     rig.publication.published(ResultRecord(job="shop/top", index=7), b"rows")
     assert rig.calls == [
+        "closer.published",
         "copy.add",
         "tally.published",
         "result_service.published",

@@ -44,7 +44,7 @@ class Rig:
         self.tentative = Tentative(self.context, 1, lambda: None, lambda: None)
         feed = DownstreamFeed(self.context, self.term.plan, self.term)
         early = EarlyLines(self.term.plan, 1, self.tentative, lambda: None)
-        self.early, shown = early, ShownLines(self.tentative, early)
+        self.early, shown = early, ShownLines(self.tentative, early, "m/1")
         self.service = ResultService(self.context, self.term, self.term.copy, shown, feed)
         self.tokens = iter(range(70, 70 + 2 * WAITERS_MAX))
 
@@ -73,6 +73,34 @@ def test_results_that_are_there_are_read_at_once_and_bounded() -> None:
     page = encode_page([(ResultRecord(job="shop/top", index=10), b"")])
     status, body = rig.read(page=page, next=11, latest=LATEST)
     assert (status, body["next"], body["latest"], body["incarnation"]) == (200, 11, LATEST, "i")
+
+
+def test_a_spare_question_is_answered_after_the_other_site_has_had_time() -> None:
+    rig = Rig()
+    rig.ask("results", {"from": LATEST, "spare": 0.2})
+    rig.term.run(0.15)
+    assert rig.reads() == [], "the record is here"
+    rig.term.run(0.1)
+    assert len(rig.reads()) == 1
+    ask = rig.ask("results", {"from": LATEST + 1, "wait": 20, "spare": 0.2})
+    rig.service.published(LATEST + 1)
+    rig.term.run(0.15)
+    rig.service.published(LATEST + 2)
+    assert len(rig.reads()) == 1
+    rig.term.run(0.1)
+    assert len(rig.reads()) == 2, "a later record delays it no further"
+    assert rig.service.hung_up(ask) is None
+
+
+def test_a_spare_question_is_dropped_when_the_other_site_has_answered() -> None:
+    rig = Rig()
+    ask = rig.ask("results", {"from": LATEST + 1, "wait": 20, "spare": 0.2})
+    rig.service.published(LATEST + 1)
+    dropped = rig.service.hung_up(ask)
+    assert dropped is not None
+    assert dropped.spare_s == 0.2
+    rig.term.run(30.0)
+    assert rig.reads() == []
 
 
 def test_a_long_poll_is_answered_with_the_record_that_it_waits_for() -> None:
@@ -120,6 +148,24 @@ def test_only_a_client_that_reads_all_states_waits_for_revisions() -> None:
     rig.ask("results", {"from": LATEST + 1, "wait": 20, "state": "all", "revision": rig.tentative.seq})
     rig.service.shown()
     assert (rig.service.waiting, len(rig.reads())) == (1, 1)
+
+
+def begins_again() -> None:
+    """Point 19: the revision of another site says nothing here."""
+    rig = Rig()
+    rig.tentative.begin(ResultRecord(job="shop/top", index=LATEST + 1), (1, 1, 0))
+    rig.tentative.made(LATEST + 1, 1, b"")
+    body = {"from": LATEST + 1, "wait": 20, "state": "all", "revision": rig.tentative.seq + 7}
+    for site, waits in (({}, True), ({"site": "m/1"}, True), ({"site": "s/4"}, False), ({"site": ""}, False)):
+        before = rig.service.waiting
+        rig.ask("results", body | site)
+        assert (rig.service.waiting > before) == waits, site
+    _, found = rig.read(latest=LATEST, next=LATEST + 1)
+    assert (found["site"], found["revision"]) == ("m/1", rig.tentative.seq)
+
+
+def test_a_follower_that_comes_from_another_site_begins_again_with_the_open_intervals() -> None:
+    begins_again()
 
 
 def test_the_newest_revision_follows_the_final_records() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from elfmesh.control.master.successors import LOOK_S, REPLICAS, Replicator
+from elfmesh.control.master.successors import FOUND_S, LOOK_S, REPLICAS, Replicator
 from elfmesh.control.protocol.messages import Withdraw
 from elfmesh.control.protocol.messages_succession import Replica
 from elfmesh.machine import Contact
+from elfmesh.overlay.events import Lookup
 from tests.control.master.stub_term import StubTerm, other
 from tests.control.register.support import JOB, TERMS
 
@@ -72,4 +73,5 @@ def test_the_closest_are_looked_up_when_they_may_have_changed() -> None:
     assert term.lookups() == 3
     term.run(LOOK_S)
     replicator.upkeep(restless=False)
-    assert term.lookups() == 4
+    asked = [each for each in term.context.out if isinstance(each, Lookup)]
+    assert [each.within_s for each in asked] == [0, 0, 0, FOUND_S]

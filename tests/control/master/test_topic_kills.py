@@ -14,7 +14,7 @@ from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import VARIED_FROM, draw, posting
 from tests.sim.swarm.shapes import small
 
-KILLS = small(kinds.CRASH, kinds.FAILPOINT, kinds.POWER, safety_s=150.0, trouble_s=3.0, hosts=4)
+KILLS = small(kinds.CRASH, kinds.FAILPOINT, kinds.POWER, safety_s=120.0, trouble_s=3.0, hosts=4)
 
 pytestmark = pytest.mark.apart
 

@@ -11,10 +11,11 @@ from elfmesh import ids
 from elfmesh.control.closing.outcomes import Lacking
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Gateway, PathLayout
-from elfmesh.control.master.trees import WATERMARK_S, JobTrees
+from elfmesh.control.master.trees import OWN_TREE_S, WATERMARK_S, JobTrees
 from elfmesh.control.paths.layout import group_trees
 from elfmesh.control.protocol.messages import Mark, unpack
 from elfmesh.control.protocol.messages_parts import PartRoot, TreeOrder
+from elfmesh.machine import Contact
 from elfmesh.srt.events import Hasten, Recollect, Release
 from elfmesh.srt.messages import Segment
 from tests.control.master.stub_term import StubTerm, entry, other
@@ -150,6 +151,27 @@ def test_marks_of_a_quarter_second_are_one_multicast_and_drop_former_members() -
     trees.watermark_soon()
     term.run(WATERMARK_S)
     assert len(term.published()) == 1, "nothing more is closed"
+
+
+def test_a_mark_goes_to_one_gateway_of_each_group_and_seldom_through_the_own_tree() -> None:
+    gateways = tuple(Gateway(group, other(at)) for group, at in (("eu", 6), ("eu", 7), ("us", 8), ("us", 9)))
+    term, trees = started(layout=PathLayout("region", gateways))
+    term.context.lost(other(6).id)
+
+    def marks(closed: int) -> list[Contact]:
+        term.take()
+        term.began = replace(term.began, closed=closed)
+        trees.watermark_soon()
+        term.run(term.context.now + WATERMARK_S)
+        return [to for to, message in term.take() if isinstance(message, Mark)]
+
+    assert marks(5) == [other(7), other(8)], "the first gateway of eu is gone"
+    assert len(term.published()) == 1
+    assert marks(6) == [other(7), other(8)]
+    assert len(term.published()) == 1, "gateways pass it on"
+    term.run(term.context.now + OWN_TREE_S)
+    marks(7)
+    assert len(term.published()) == 2, "for members that no gateway reaches"
 
 
 def test_a_mark_waits_until_its_master_is_the_root_and_ends_with_the_term() -> None:

@@ -8,10 +8,10 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from elfmesh.contribution import Contribution
 from elfmesh.control.answers import decode_body

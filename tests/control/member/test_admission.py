@@ -84,7 +84,7 @@ def test_an_agent_has_room_for_a_limited_number_of_jobs(
     assert bool(found) is bool(error)
 
 
-def test_an_incarnation_that_ended_is_on_disk_once_and_may_return() -> None:
+def test_an_incarnation_that_ended_is_on_disk_once() -> None:
     rig = Rig()
     for _ in range(2):
         rig.admission.stop(JOB, "i")
@@ -92,8 +92,6 @@ def test_an_incarnation_that_ended_is_on_disk_once_and_may_return() -> None:
     assert rig.out() == [Persist(KIND, JOB, b"i")]
     assert rig.admission.has_ended(JOB, "i")
     assert not rig.admission.has_ended(JOB, "j")
-    rig.admission.may_return(JOB, "i")
-    assert not rig.admission.has_ended(JOB, "i")
 
 
 def test_a_job_leaves_the_disk_with_its_last_incarnation(monkeypatch: pytest.MonkeyPatch) -> None:

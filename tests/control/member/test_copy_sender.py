@@ -5,12 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from elfmesh.contribution import Contribution
 from elfmesh.control.context import Context
-from elfmesh.control.jobs.terms import RosterEntry
-from elfmesh.control.member.copy_sender import AGAIN_BYTES, CopySender
+from elfmesh.control.member.copy_sender import CopySender
 from elfmesh.control.member.copy_store import KEPT_BYTES_MAX, CopyStore
-from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages import unpack
 from elfmesh.control.protocol.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.machine import Contact, Received, Send
@@ -129,21 +126,6 @@ def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
         copy_store.on_keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
     assert [each.start for each in acknowledged(context)] == [0, 1]
     assert copy_store.nbytes <= KEPT_BYTES_MAX
-
-
-def entry(number: int, rack: str) -> RosterEntry:
-    return RosterEntry(number, Contact(agent_id(number), "sim", number, 1, rack), f"agent-{number}")
-
-
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_peers_of_other_racks_come_first_and_one_of_them_is_needed(replicas: int) -> None:
-    context = new_context(0, rack="r1")
-    safe = CopySender(context, replicas)
-    members = [entry(number, "r1") for number in range(6)] + [entry(6, "r2")]
-    safe.peers_are(tuple(members))
-    assert safe._peers[0].id == agent_id(6)
-    assert len(safe._peers) == replicas
-    assert agent_id(0) not in {peer.id for peer in safe._peers}
 
 
 def test_copies_in_the_same_rack_only_are_not_safe() -> None:
@@ -324,20 +306,6 @@ def test_a_copy_at_a_peer_that_has_left_does_not_count_as_safe() -> None:
     left = [each for each in member.terms.members if each.contact.id != copy_store.me.id]
     member.copy_sender.peers_are(tuple(left))
     assert member.copy_sender.unsafe == 1
-
-
-def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
-    context = new_context(0)
-    safe = CopySender(context, 1)
-    safe.peers_are((entry(1, ""),))
-    for start in range(64):
-        part = (Contribution(start, (1,), bytes(1 << 20)),)
-        safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0, 1)
-    context.out.clear()
-    context.now += 10.0
-    context.fire()
-    sent = [effect for effect in context.out if isinstance(effect, Send)]
-    assert 0 < sum(len(effect.payload) for effect in sent) <= 2 * AGAIN_BYTES
 
 
 def test_copies_of_an_older_term_are_refused_by_the_master() -> None:

@@ -16,7 +16,8 @@ from elfmesh.control.jobs.terms import RosterEntry, Terms
 from elfmesh.control.member import admission
 from elfmesh.control.member import member_host as under_test
 from elfmesh.control.member.admission import KIND
-from elfmesh.control.member.member_host import ASK_ALWAYS_S, ASK_S, AT_ONCE, LEAVING, LEFT_S, MemberHost
+from elfmesh.control.member.job_questions import ASK_ALWAYS_S, ASK_S
+from elfmesh.control.member.member_host import AT_ONCE, LEAVING, LEFT_S, MemberHost
 from elfmesh.control.protocol.events import (
     LocalStreams,
     Persist,
@@ -246,7 +247,7 @@ def test_a_new_incarnation_of_the_same_epoch_or_a_later_one_replaces_the_member(
     assert rig.context.stats["control.fenced"] == (not replaced)
 
 
-def test_an_agent_that_carries_a_stream_no_more_leaves_its_tree_and_ends_its_jobs() -> None:
+def test_an_agent_that_carries_a_stream_no_more_leaves_its_tree_and_its_jobs() -> None:
     rig = Rig()
     rig.announce()
     rig.out()
@@ -254,17 +255,9 @@ def test_an_agent_that_carries_a_stream_no_more_leaves_its_tree_and_ends_its_job
     out = rig.out()
     assert Unsubscribe(CLICKS) in out
     assert Subscribe(ids.stream_id("logs")) in out
-    assert StopWorker(JOB, "i") in out
+    assert StopWorker(JOB, "i", keeps_frames=True) in out
+    assert rig.host.members == {}
     assert rig.host.admission.stream_ids == {ids.stream_id("logs")}
-
-
-def test_an_agent_asks_what_runs_now_and_then_less_and_less_often() -> None:
-    rig = Rig()
-    early_s = sum(ASK_S)
-    assert len(questions(rig.wait(early_s - 0.01))) == len(ASK_S) - 1
-    assert len(questions(rig.wait(JITTER * early_s))) == 1
-    assert questions(rig.wait(early_s + ASK_ALWAYS_S - 0.01)) == []
-    assert len(questions(rig.wait(JITTER * (early_s + ASK_ALWAYS_S)))) == 1
 
 
 def test_a_stream_whose_jobs_are_known_is_asked_about_rarely() -> None:

@@ -22,6 +22,7 @@ from elfmesh.control.member.pane_sender import (
     SILENT,
     TOO_BIG,
     TRIES,
+    UNABLE,
     PaneSender,
 )
 from elfmesh.control.protocol.events import CutPanes, PanesCut
@@ -37,11 +38,11 @@ TEXT = (
     " SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"
 )
 MANIFEST = manifest_of(TEXT)
-JOB = MANIFEST.job_id
+JOB, LAG_US = MANIFEST.job_id, 500_000
 
 
 def member(number: int, rack: str = "") -> RosterEntry:
-    return RosterEntry(number, new_context(number, rack).me, f"m{number}")
+    return RosterEntry(number, new_context(number, rack).me, f"m{number}", stands_by=True)
 
 
 @dataclass
@@ -68,10 +69,10 @@ class Rig:
         return [(each.to, each.message) if isinstance(each, Send) else each for each in out]
 
     def cut(
-        self, order: int, *, whole: bool, until_us: int = 5, payload: bytes = b"x", error: str = ""
+        self, order: int, *, whole: bool, payload: bytes = b"x", error: str = "", age_us: int = 0
     ) -> None:
         panes = (CutPane(1, 7, 2, 1, payload),) if payload else ()
-        self.sender.cut(PanesCut(JOB, "i", order, whole, panes, 0, until_us, error))
+        self.sender.cut(PanesCut(JOB, "i", order, whole, panes, 0, 5, error, age_us=age_us))
 
     def deltas(self) -> list[tuple[Contact, int, int]]:
         """Receiver, chain and number of what was sent."""
@@ -85,7 +86,7 @@ class Rig:
         self.sender.on_chained(standby, Chained(JOB, "i", boot, chain, following, has_room))
 
     def begun(self) -> Rig:
-        """The standby has acknowledged the beginning of the first chain."""
+        """The standby has acknowledged the beginning of the first chain, so order 2 is with the worker."""
         self.cut(1, whole=True)
         self.acknowledge(1, 1)
         self.out()
@@ -118,7 +119,7 @@ def test_a_member_that_the_plan_leaves_out_has_no_standby_and_drops_the_one_that
     assert rig.out()[0] == CutPanes(JOB, 0, whole=False)
     assert rig.sender.standby is None
     rig.sender.on_roster(replace(TERMS, members=rig.members, standbys=(1,)))
-    assert rig.out()[0] == CutPanes(JOB, 2, whole=True)
+    assert rig.out()[0] == CutPanes(JOB, 3, whole=True)
 
 
 def test_a_nearer_member_in_the_same_domain_ends_no_chain() -> None:
@@ -143,13 +144,8 @@ def test_a_standby_in_the_same_domain_is_left_for_another_that_may_have_room_aga
     rig.cut(2, whole=True)
     rig.acknowledge(2, 1)
     assert rig.sender.standby == rig.members[1].contact, "the other one has no room"
-    for moment in range(1, 2 * int(AVOID_S)):
-        run(rig.context, float(moment))
-        for order in [each for each in rig.out() if isinstance(each, CutPanes)]:
-            rig.cut(order.number, whole=order.whole, payload=b"x" if order.whole else b"")
-            if order.whole:
-                rig.acknowledge(3, 1)
-    assert rig.sender.standby == rig.members[2].contact
+    run(rig.context, 2 * AVOID_S)
+    assert rig.sender.standby == rig.members[2].contact, "also if nothing is read meanwhile"
 
 
 def test_the_label_of_the_clause_decides_what_another_domain_is() -> None:
@@ -162,23 +158,14 @@ def test_the_label_of_the_clause_decides_what_another_domain_is() -> None:
     assert rig.sender.standby == far.contact
 
 
-def test_the_next_delta_is_cut_a_lag_after_the_acknowledgement() -> None:
+def test_the_next_delta_is_ordered_with_the_acknowledgement_for_a_lag_after_the_one_before() -> None:
     rig = Rig().begun()
-    run(rig.context, 0.49)
-    assert rig.out() == []
-    run(rig.context, 0.51)
-    assert rig.out() == [CutPanes(JOB, 2, whole=False)]
+    run(rig.context, 60.0)
+    assert rig.out() == [], "the worker has the order until it reads something"
     rig.cut(2, whole=False)
     assert rig.deltas() == [(rig.sender.standby, 1, 1)]
-
-
-def test_nothing_new_is_not_sent_and_looked_for_again() -> None:
-    rig = Rig().begun()
-    run(rig.context, 0.6)
-    rig.cut(2, whole=False, payload=b"")
-    assert rig.deltas() == []
-    run(rig.context, 1.2)
-    assert rig.out() == [CutPanes(JOB, 3, whole=False)]
+    rig.acknowledge(1, 2)
+    assert CutPanes(JOB, 3, whole=False, after_us=LAG_US) in rig.out()
 
 
 def test_what_is_not_acknowledged_is_sent_again_and_then_to_another_agent() -> None:
@@ -195,8 +182,21 @@ def test_what_is_not_acknowledged_is_sent_again_and_then_to_another_agent() -> N
     assert rig.deltas() == [(rig.sender.standby, 2, 0)]
 
 
+def test_an_agent_of_an_earlier_release_is_never_chosen() -> None:
+    earlier = [replace(member(number, "r2"), stands_by=False) for number in (3, 4)]
+    rig = Rig(member(2, "r1"), *earlier)
+    assert rig.sender.standby == rig.members[1].contact, "although it is in the rack of the member"
+    rig = Rig(*earlier)
+    assert rig.sender.standby is None
+    assert rig.out() == [
+        (rig.side.master, Shipping(JOB, rig.side.epoch, 1, b"", UNABLE)),
+    ]
+    rig.sender.on_roster(replace(TERMS, members=rig.members[:1]))
+    sent = [each[1] for each in rig.out() if isinstance(each, tuple)]
+    assert [each.problem for each in sent if isinstance(each, Shipping)] == [ALONE]
+
+
 def test_an_agent_that_acknowledges_nothing_is_not_chosen_again_while_another_stands_by() -> None:
-    """An agent of an earlier release gets no deltas, because its connection has an earlier version."""
     rig = Rig()
     first = rig.sender.standby
     rig.cut(1, whole=True)
@@ -232,7 +232,7 @@ def test_a_standby_that_lost_the_chain_gets_all_open_panes() -> None:
 
 def test_a_worker_that_was_started_again_begins_a_new_chain() -> None:
     rig = Rig().begun()
-    rig.cut(1, whole=True)
+    rig.cut(2, whole=True)
     assert rig.deltas() == [(rig.sender.standby, 2, 0)]
 
 
@@ -243,10 +243,9 @@ def test_a_chain_begins_again_when_its_deltas_are_larger_than_its_panes(
     rig = Rig().begun()
     run(rig.context, 0.6)
     rig.cut(2, whole=False, payload=b"xxx")
-    rig.acknowledge(1, 2)
     rig.out()
-    run(rig.context, 1.2)
-    assert rig.out() == [CutPanes(JOB, 3, whole=True)]
+    rig.acknowledge(1, 2)
+    assert CutPanes(JOB, 3, whole=True, after_us=LAG_US) in rig.out()
 
 
 def test_panes_that_no_message_can_carry_are_counted_and_tried_again_later() -> None:
@@ -304,14 +303,17 @@ def test_the_master_receives_that_no_agent_acknowledges() -> None:
 
 def test_the_master_receives_lag_and_bytes_from_time_to_time() -> None:
     rig = Rig().begun()
-    run(rig.context, 0.5)
+    assert rig.sender.lag_s == 0
     rig.context.now = 9.0
-    rig.cut(2, whole=False, payload=b"x" * 500)
+    rig.cut(2, whole=False, payload=b"x" * 500, age_us=700_000)
     rig.context.now = 10.5
+    assert rig.sender.lag_s == pytest.approx(2.2)
     rig.out()
     rig.acknowledge(1, 2)
     (report,) = [each[1] for each in rig.out() if isinstance(each, tuple) and isinstance(each[1], Shipping)]
-    assert (report.lag_ms, report.bytes_s) == (10_500, round(500 / 10.5)), "nothing was covered since 0"
+    assert (report.lag_ms, report.bytes_s) == (2_200, round(500 / 10.5))
+    rig.context.now = 60.0
+    assert rig.sender.lag_s == pytest.approx(2.2), "nothing was read since"
 
 
 def test_the_beginning_of_a_chain_at_a_new_standby_is_no_lasting_cost() -> None:

@@ -95,6 +95,19 @@ def test_a_position_is_stored_when_all_posts_before_it_are_confirmed() -> None:
     again.restored(JOB, b"\xc1")
 
 
+def test_the_position_where_a_topic_begins_is_stored_at_once() -> None:
+    """With `read_from = "end"`, a restart would begin behind posts that are in no record."""
+    rig = Rig()
+    rig.read(restart=b"end")
+    assert rig.sent() == []
+    (stored,) = [each for each in rig.kept if isinstance(each, Persist)]
+    again = PostSenders(context := new_context(1))
+    again.restored(JOB, stored.data)
+    assert context.out == [ReadPosts(JOB, "i", "clicks", b"end")]
+    rig.read(0)
+    assert rig.sent() == [[0]]
+
+
 def test_no_more_is_read_than_may_wait() -> None:
     rig = Rig()
     count = HELD_BYTES_MAX // POST_BYTES_MAX + 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.policy import Policy
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import Gateway, Participant, PathLayout, RosterEntry, Terms
 from elfmesh.control.member.roster_requests import CHECK_S, ENROLL_S, LEAVE_AGAIN_S, RosterRequests
@@ -61,8 +62,14 @@ def _requests_of(out: list[Effect]) -> Iterator[tuple[str, Message]]:
 def test_a_member_enrols_with_the_roster_that_it_knows_and_where_its_worker_began() -> None:
     rig = Rig()
     rig.requests.enroll()
-    participant = Participant(rig.context.me, rig.context.name)
+    participant = Participant(rig.context.me, rig.context.name, stands_by=True)
     assert rig.requested(0.0) == [("send", Enroll(JOB, "i", participant, 3, 5, 40))]
+
+
+def test_an_agent_without_room_for_open_windows_of_others_states_that_it_is_no_standby() -> None:
+    rig = Rig()
+    rig.context.policy = Policy(standby_bytes=0)
+    assert not rig.requests.enrolment().participant.stands_by
 
 
 def test_a_member_without_a_number_asks_for_one_until_it_has_one() -> None:
@@ -82,7 +89,8 @@ def test_a_member_asks_now_and_then_whether_it_has_missed_anything() -> None:
     assert rig.requested(CHECK_S - 0.01) == []
     checks = rig.requested(10 * CHECK_S)
     assert 8 <= len(checks) <= 10
-    assert set(checks) == {("route", rig.requests.enrolment())}
+    assert {message for _, message in checks} == {rig.requests.enrolment()}
+    assert [how for how, _ in checks[:4]] == ["route", "send", "route", "send"]
 
 
 def test_a_member_that_leaves_asks_its_master_and_the_root_of_the_tree_in_turn() -> None:

@@ -6,9 +6,10 @@ from elfmesh import ids
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.member.trees import MemberTrees
+from elfmesh.control.protocol.messages import Mark, unpack
 from elfmesh.machine import Contact, Effect
 from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.events import Contribute, Release, Retire, Subscribe, Unsubscribe
+from elfmesh.srt.events import Contribute, Publish, Release, Retire, Subscribe, Unsubscribe
 from elfmesh.srt.messages import Segment, SegmentEntry
 from tests.control.contexts import new_context
 
@@ -94,6 +95,25 @@ def test_a_member_contributes_to_all_gateways_of_its_group_and_stays_in_the_tree
     assert trees.place(JOB, PathLayout("", (Gateway("", GATEWAYS[1]),)))
     left: list[Effect] = [Subscribe(eight, (GATEWAYS[1],)), Unsubscribe(seven)]
     assert taken(context) == left
+
+
+def test_a_gateway_passes_a_watermark_on_in_the_tree_of_its_group() -> None:
+    context = new_context(1)
+    trees = MemberTrees(context, [(ONE,), (TWO,)])
+    mark = Mark(JOB, "i", 1, 1, 9, 9)
+    trees.on_watermark(mark)
+    assert taken(context) == [], "there is no layout"
+    trees.place(JOB, PathLayout("", (Gateway("", GATEWAYS[0]), Gateway("", context.me))))
+    taken(context)
+    trees.on_watermark(mark)
+    assert taken(context) == [], "it is not the root yet"
+    other, own = (ids.group_tree(each.id, JOB, 0, "") for each in (GATEWAYS[0], context.me))
+    context.roots |= {ONE: None, own: None, other: None}
+    trees.on_watermark(mark)
+    published = taken(context)
+    assert [(each.tree, unpack(each.body)) for each in published if isinstance(each, Publish)] == [
+        (own, mark)
+    ]
 
 
 def test_a_gateway_that_has_started_again_has_the_same_trees() -> None:

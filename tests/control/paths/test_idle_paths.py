@@ -163,6 +163,8 @@ def test_copies_are_ranked_as_they_arrive_at_the_master() -> None:
         assert rig.paths.arrived("ap", second.id, interval, 100)
         assert not rig.paths.arrived("ap", first.id, interval, 100)
         assert rig.paths.arrived("ap", second.id, interval, 100), "another part of the first copy"
+    assert [rig.paths.first_share("ap", each.id) for each in (first, second)] == [0.0, 1.0]
+    assert rig.paths.first_share("eu", first.id) is None
     slow = Rig("1")
     for interval in range(20):
         slow.paths.arrived("ap", second.id, interval, 100)

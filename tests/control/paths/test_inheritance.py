@@ -67,6 +67,7 @@ def test_the_parts_are_requested_of_all_sites_that_are_present_until_each_has_an
     request = PartRequest(rig.manifest.job_id, "i", 3, BEFORE, START)
     assert all(message == request for _, message in asked)
     assert {rig.context.me.id, rig.first.id, rig.second.id} <= {to.id for to, _ in asked}
+    assert rig.inheritance.asked_at == rig.context.now
     rig.part(rig.first, 0b01)
     rig.part(rig.context.me, 0b01)
     run(rig.context, 0.3)
@@ -80,7 +81,7 @@ def test_a_term_that_continues_none_requests_nothing() -> None:
     rig = Rig(inherits=0)
     rig.inheritance.begin()
     run(rig.context, 2.0)
-    assert rig.sent() == []
+    assert (rig.sent(), rig.inheritance.asked_at) == ([], None)
     rig.part(rig.first, 0b11)
     assert rig.parts == []
     assert rig.context.stats["control.misplaced"] == 1

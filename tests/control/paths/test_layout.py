@@ -18,9 +18,9 @@ from elfmesh.control.paths.layout import (
     group_trees,
     label_error,
     label_of,
-    near_site,
     notes,
     planned,
+    read_sites,
     residency_notes,
 )
 from elfmesh.machine import Contact
@@ -176,14 +176,31 @@ def test_voters_are_sites_where_they_are_members() -> None:
         assert each in layout(ALL, paths=3, voters=(MASTER, each, agent(99, "us"))).sites
 
 
+def test_sites_of_members_without_a_label_are_the_gateways() -> None:
+    members = [MASTER, *(agent(number, "eu", "r1") for number in range(1, 9))]
+    before = layout(members, paths=3)
+    assert [each.contact for each in before.gateways] == list(before.sites)
+    after = layout(members, paths=3, away={before.sites[1].id}, before=before)
+    moved = [one.contact != two.contact for one, two in zip(before.gateways, after.gateways, strict=True)]
+    assert moved == [False, True, False], "the others keep the number of their copy"
+    assert {each.contact for each in after.gateways} == set(after.sites)
+
+
 def test_an_agent_reads_from_the_site_of_its_region_if_the_master_is_elsewhere() -> None:
     found = layout(ALL, paths=3)
     by_region = {each.region: each for each in found.sites}
     for each in (*US, *AP):
-        assert near_site(each, found) == by_region[each.region]
-    assert [near_site(each, found) for each in (*EU, MASTER, agent(9, "sa"), agent(9))] == [None] * 5
-    assert near_site(US[0], layout(ALL)) is None
-    assert near_site(US[0], None) is None
+        near = by_region[each.region]
+        assert read_sites(each, found) == ((near,), tuple(other for other in found.sites if other != near))
+    assert [read_sites(each, found) for each in (*EU, MASTER)] == [((), found.sites[1:])] * 3
+    assert read_sites(US[0], layout(ALL)) == read_sites(US[0], None) == ((), ())
+
+
+def test_an_agent_without_a_near_site_asks_all_that_vote() -> None:
+    found = layout(ALL, paths=3)
+    assert read_sites(agent(9, "sa"), found) == read_sites(agent(9), found) == (found.sites, ())
+    assert read_sites(agent(9, "sa"), layout(ALL, paths=2)) == ((), ())
+    assert read_sites(EU[0], found, MASTER.id.__eq__) == (found.sites[1:], ()), "its near site is gone"
 
 
 def test_fewer_sites_than_the_text_names_and_a_shared_region_are_noted() -> None:
@@ -201,6 +218,7 @@ def test_a_label_that_no_member_states_is_found() -> None:
     assert label_error(AP, "rack").startswith("ACROSS rack: no agent with the job's input states a rack")
     assert label_error(ALL, "rack") == ""
     assert label_error(AP, "") == ""
+    assert label_error(AP, "region", "rack") == label_error(AP, "rack"), "each label that a text names"
     assert label_error([], "rack") == "", "no member is known yet"
 
 

@@ -167,3 +167,15 @@ def test_the_sites_of_a_placement_are_wished_as_voters_and_rules_of_members_limi
     assert wished.agents
     assert far.id not in wished.agents
     assert Rig(PATHS).layouts.wished_voters == WishedVoters()
+
+
+def test_the_sites_of_a_job_that_reads_jobs_are_its_voters() -> None:
+    rig = Rig("CREATE JOB shop.best EVERY '10 s' PATHS 3 ACROSS region AS SELECT sum(n) AS n FROM shop.top")
+    rig.term.book = RosterBook((), 3)
+    voters = (rig.term.terms.master, *rig.members[1:3])
+    rig.term.began = replace(rig.term.began, acceptors=voters)
+    assert rig.layouts.upkeep()
+    layout = rig.layouts.layout
+    assert layout is not None
+    assert (layout.gateways, {each.id for each in layout.sites}) == ((), {each.id for each in voters})
+    assert layout.sites[0] == rig.term.terms.master

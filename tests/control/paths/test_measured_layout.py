@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from elfmesh.control.paths import layouts
-from elfmesh.control.paths.layouts import SITES_MIN
+from elfmesh.control.paths.layout import SITES_MIN
 from tests.control.paths.test_groups import REGIONS, settled
 from tests.control.paths.test_site import begun, has_grant
 from tests.control.paths.test_sites import AGENTS, SITES, Wan, _term

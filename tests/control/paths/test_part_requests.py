@@ -13,6 +13,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.terms import Gateway, PathLayout, RosterEntry
 from elfmesh.control.paths.idle_paths import IdlePaths
 from elfmesh.control.paths.part_requests import (
+    ANSWER_S,
     FREE_S,
     LAG_S_FIRST,
     LAG_S_MIN,
@@ -57,7 +58,11 @@ class Term:
             missing=lambda: self.missing,
             collected=lambda partition, segment, payloads, copy: self.collected.append(segment.start),
             trees=[None],
+            straggler_policy=self,
         )
+        self.dead: tuple[int, ...] = ()
+        self.died_at: float | None = None
+        self.inheritance = SimpleNamespace(asked_at=None)
         self.terms = replace(TERMS, epoch=7)
         self.trees = SimpleNamespace(copy_of=lambda tree: 0, revive=self._revive)
 
@@ -66,6 +71,9 @@ class Term:
 
     def leads(self) -> bool:
         return True
+
+    def dead_since(self, number: int) -> float | None:
+        return self.died_at
 
 
 class Rig:
@@ -90,6 +98,15 @@ class Rig:
                     found.append((each.to, round(self.context.now - DUE, 1)))
         return found
 
+    def last(self) -> tuple[float, list[Contact]]:
+        """When the sites should have answered before the interval ends, and which of them are asked now."""
+        self.context.out.clear()
+        at = self.requests.before_end(self.term.missing, DUE)
+        sent = [each for each in self.context.out if isinstance(each, Send)]
+        request = PartRequest(JOB, "i", 7, 7, NEXT, bitmap_of(self.term.missing))
+        assert all(each.message == request for each in sent)
+        return at, [each.to for each in sent]
+
     def answer(self, sender: Contact = SITES[0], coverage: int = 0b10, payload: bytes = b"x") -> list[int]:
         message = SitePart(JOB, 7, 0, segment(NEXT, coverage, len(payload)))
         self.requests.on_site_part(sender, message, payload)
@@ -107,6 +124,17 @@ def test_a_group_that_has_sent_nothing_is_late_after_a_while_and_each_site_is_as
     assert rig.asked(DUE + 10) == late
     rig.arrive()
     assert rig.asked(DUE + 20) == []
+
+
+def test_what_each_gateway_has_sent_is_known_as_long_as_it_is_one() -> None:
+    rig = Rig()
+    rig.arrive(US, 1000, DUE + LAGS_S)
+    found = rig.requests.arrivals[US.id]
+    assert (found.stop, found.lag and round(found.lag.mean_s, 6)) == (NEXT + 1, LAGS_S)
+    assert {each.contact.id for each in rig.term.layouts.layout.gateways} == set(rig.requests.arrivals)
+    rig.term.layouts.layout = replace(rig.term.layouts.layout, gateways=(Gateway("eu", EU),))
+    rig.arrive(EU)
+    assert set(rig.requests.arrivals) == {EU.id}
 
 
 def test_a_group_is_late_after_its_usual_lag_and_what_has_arrived_is_not_requested() -> None:
@@ -218,3 +246,55 @@ def test_the_usual_lag_follows_the_newest_parts() -> None:
     assert lag.late_s < 2 * LAG_S_MIN
     lag.add(1.0)
     assert lag.late_s > 0.5
+
+
+def asked_before_an_end() -> None:
+    """Point 12: whatever was requested before and whatever the budget, an interval waits for the sites."""
+    rig = Rig()
+    rig.requests._budget = -1000.0
+    rig.requests._free_at = DUE + 100
+    assert rig.last() == (DUE + ANSWER_S, [*SITES])
+    rig.context.now += ANSWER_S / 2
+    assert rig.last() == (DUE + ANSWER_S, [])
+    rig.term.missing = 0b11
+    assert rig.last() == (DUE + 1.5 * ANSWER_S, [*SITES]), "the first member is asked for now"
+
+
+def test_all_sites_are_asked_before_an_interval_ends_without_a_member() -> None:
+    asked_before_an_end()
+
+
+@pytest.mark.parametrize(("died_at", "waits"), [(DUE - 3, False), (DUE - 1, True), (None, True)])
+def test_a_member_that_died_before_the_term_was_asked_for_when_the_term_began(
+    died_at: float | None, waits: bool
+) -> None:
+    rig = Rig()
+    rig.term.died_at, rig.term.inheritance.asked_at = died_at, DUE - 2
+    at, asked = rig.last()
+    assert (at, asked) == ((DUE if waits else DUE - 2) + ANSWER_S, [*SITES])
+
+
+@pytest.mark.parametrize("dead", [(), (1,)])
+def test_the_request_is_pending_while_a_member_is_missing_or_dead(dead: tuple[int, ...]) -> None:
+    rig = Rig()
+    rig.last()
+    rig.term.dead = dead
+    rig.context.out.clear()
+    assert rig.asked(DUE + 2 * ANSWER_S + 0.1) == [
+        (site, late * ANSWER_S) for late in (1, 2) for site in SITES
+    ]
+    rig.term.missing = 0
+    assert bool(rig.asked(DUE + 5)) == bool(dead)
+    rig.term.missing = 0b10
+    assert (rig.last()[0] == DUE + ANSWER_S) == bool(dead), "a later interval does not wait for a dead member"
+
+
+def test_an_interval_waits_for_no_site_that_is_gone_and_for_none_if_there_is_none() -> None:
+    rig = Rig()
+    rig.context._gone[SITES[0].id] = DUE, False
+    assert rig.last() == (DUE + ANSWER_S, [SITES[1]])
+    rig.context._gone[SITES[1].id] = DUE, False
+    assert rig.last() == (DUE, [])
+    rig.context._gone.clear()
+    rig.context.now += 5
+    assert rig.last() == (DUE + 5 + ANSWER_S, [*SITES]), "the first one is back and has not been asked"

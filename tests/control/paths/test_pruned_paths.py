@@ -124,6 +124,13 @@ def test_pruned_paths_carry_nothing_and_votes_go_on(tmp_path: Path) -> None:
         plan = await ask(fleet, "plan")
         cost, idle = plan["cost"], term.layouts.idle_paths.idle
         assert (cost["paths"], cost["live"], len(cost["idle"])) == (18, 18 - len(idle), len(idle))
+        streams, led = plan["streams"], plan["layout"]["sites"][0]["agent"]
+        assert (len(streams), sum(each["live"] for each in streams)) == (18, cost["live"])
+        arriving = [each for each in streams if each["site"] == led and "first" in each]
+        assert {each["group"] for each in arriving} == set(REGIONS)
+        assert sum(each["first"] for each in arriving) == pytest.approx(len(REGIONS), abs=0.01)
+        assert all(each["behind"] <= 1 and each["lag_seconds"] > 0 for each in arriving if each["live"])
+        assert sum(each["first"] for each in plan["layout"]["sites"]) == pytest.approx(1)
         assert cost["is_kept"], cost
         assert cost["ratio"] <= float(BOUND)
         note = f"COST {BOUND} keeps {18 - len(idle)} of 18 paths; idle: "
@@ -180,6 +187,7 @@ def test_a_gateway_whose_parts_are_lost_delays_no_interval(tmp_path: Path) -> No
     """4.10: the other copy is there, so nothing is requested and votes go on."""
 
     async def main() -> None:
+        mock.patch.object(part_requests, "LAG_S_MIN", LATE_S).start()  # jitter alone requests nothing
         fleet, parts, writing = await begun(COPIES.replace(" COST {}", ""), 5)
         led = masters(fleet)[0]
         layout = _term(led).layouts.layout

@@ -385,4 +385,4 @@ class _Unfenced:
 
     def apply(self, found: RegisterCell | None, *, certain: bool) -> RegisterCell:
         assert found is not None
-        return replace(self.close, epoch=found.value.epoch).apply(found, certain=certain)
+        return with_fields(self.close, epoch=found.value.epoch).apply(found, certain=certain)

@@ -9,6 +9,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.consensus.voting_grant import VotingGrant
 from elfmesh.control.context import Context
 from elfmesh.control.jobs.manifest import new_manifest
 from elfmesh.control.jobs.pages import encode_page
@@ -16,8 +18,12 @@ from elfmesh.control.jobs.plan import read_job
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.jobs.register_value import RegisterCell, RegisterValue, digest
 from elfmesh.control.jobs.terms import Terms
+from elfmesh.control.protocol.events import Persist
+from elfmesh.control.protocol.messages_register import Accept
 from elfmesh.control.register.changes import Change, ChangeRefused
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.registers import Registers
+from elfmesh.control.register.votes import LACKS_S, Records
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.machine import Contact, Effect, Message, Send
 from tests.control.member.support import TEXT
@@ -136,3 +142,99 @@ def run(own_registers: Context, until: float) -> None:
         own_registers.now = own_registers.deadline
         own_registers.fire()
     own_registers.now = until
+
+
+GRANT = VotingGrant(1, 1, 0, 5)
+GRANTED = replace(VALUE, closed=5, latest=4, grant=GRANT)
+
+
+def record(index: int, before: int | None, reason: str = "") -> ResultRecord:
+    return ResultRecord(job="shop/top", index=index, before=before, epoch=1, reason=reason)
+
+
+class Voter:
+    """One agent with its votes."""
+
+    def __init__(self, me: Contact) -> None:
+        self.me = me
+        self.context = Context(me, "voter", random.Random(me.id), lambda topic: {})
+        self.held = Held(self.context, latest=4)
+        self.registers = Registers(self.context, self.held)
+        self.registers.votes.closed = self._closed
+        self.closed: list[int] = []
+        self.refuses: set[int] = set()
+        self.registers.votes.leaves_out = lambda job, record: record.index in self.refuses
+
+    def _closed(self, job: bytes, records: Records) -> None:
+        self.closed += [record.index for record, _ in records]
+
+    def cast(self, index: int, before: int | None, reason: str = "") -> bool:
+        return self.registers.votes.cast(JOB, record(index, before, reason), b"")
+
+    def stored(self) -> bytes:
+        return [each.data for each in self.context.out if isinstance(each, Persist) and each.kind == "vote"][
+            -1
+        ]
+
+
+class Voters:
+    """Three agents that have accepted a value with a grant, and the links between them."""
+
+    def __init__(self) -> None:
+        self.by_id = {each.id: Voter(each) for each in (ME, A, B)}
+        self.cut: set[tuple[bytes, bytes]] = set()
+        self.sent: list[tuple[Message, bytes]] = []
+        """Messages between agents, with their payloads."""
+        self.ballot = Ballot(1, A.id, 1)
+        for voter in self.by_id.values():
+            voter.registers.on_accept(A, Accept(JOB, self.ballot, GRANTED), b"")
+        self.deliver()
+
+    def __getitem__(self, contact: Contact) -> Voter:
+        return self.by_id[contact.id]
+
+    def deliver(self) -> None:
+        """Deliver all messages, also those that these cause."""
+        moved = True
+        while moved:
+            moved = False
+            for voter in self.by_id.values():
+                out, voter.context.out = voter.context.out, []
+                for effect in out:
+                    if isinstance(effect, Send) and effect.to.id in self.by_id:
+                        moved = True
+                        self.sent.append((effect.message, effect.payload))
+                        if (voter.me.id, effect.to.id) not in self.cut:
+                            self._receive(self.by_id[effect.to.id], voter.me, effect)
+                local, voter.context.inbox = list(voter.context.inbox), type(voter.context.inbox)()
+                for message, payload in local:
+                    moved = True
+                    self._receive(voter, voter.me, Send(voter.me, message, payload))
+
+    @staticmethod
+    def _receive(to: Voter, sender: Contact, effect: Send) -> None:
+        handle = to.registers.handlers().get(type(effect.message))
+        if handle is not None:
+            handle(sender, effect.message, effect.payload)
+
+    def settle(self) -> None:
+        """Deliver all messages, and let voters ask for the records that they lack."""
+        self.deliver()
+        self.pass_time(LACKS_S + 0.01)
+
+    def pass_time(self, seconds: float) -> None:
+        for voter in self.by_id.values():
+            run(voter.context, voter.context.now + seconds)
+        self.deliver()
+
+    def change(
+        self, by: Contact, change: Change, acceptors: tuple[Contact, ...] = (ME, A, B)
+    ) -> RegisterCell:
+        """Let an agent change the register; returns the chosen value."""
+        outcomes: list[RegisterCell | ChangeRefused] = []
+        proposer = self[by].registers.proposer(JOB, (ME, A, B))
+        proposer.submit(change, outcomes.append, TERMS)
+        self.deliver()
+        (outcome,) = outcomes
+        assert isinstance(outcome, RegisterCell)
+        return outcome

@@ -9,7 +9,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.register.acceptor import Acceptors
-from elfmesh.control.register.lost_votes import KIND, Loss, encode_loss
+from elfmesh.control.register.lost_votes import KIND, Loss, encode_loss, found_loss
 from elfmesh.machine import Event, Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.member.support import TEXT, Agent
@@ -296,3 +296,16 @@ def test_rot_kills_and_restarts_in_any_order_contradict_nothing(seed: int) -> No
         assert all(votes(agent) for agent in voters(world))
     world.run(30.0)
     correct(world, world.living[0], 13)
+
+
+def test_an_answer_that_another_agent_has_seen_proves_a_loss_if_it_is_newer_than_all_of_this_agent() -> None:
+    assert found_loss(boot=3, votes=7, incarnation=3, count=7) is None
+    older = found_loss(boot=3, votes=8, incarnation=3, count=7)
+    twice = found_loss(boot=4, votes=0, incarnation=3, count=7)
+    assert older is not None
+    assert twice is not None
+    assert (older.boot, twice.boot) == (4, 4), "until its next boot the agent is no acceptor"
+    assert older.reason == "has gone back in time: 8 of its votes were seen, and it knows 7"
+    assert twice.reason.startswith(
+        "is an old copy, or one of two: an agent of this id has answered in start 4"
+    )

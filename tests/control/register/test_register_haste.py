@@ -5,11 +5,12 @@ from __future__ import annotations
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from elfmesh.control.consensus.rules import Ballot
+from elfmesh.control.consensus.rules import Ballot, Vote
 from elfmesh.control.protocol.messages_register import Accept, Accepted, Conflict, Prepare
 from elfmesh.control.protocol.messages_succession import Fetch, Page
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.changes import Create
+from elfmesh.control.register.left_out import OwnVote
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.replicas.log_copy import FETCH_S, LogCopy
 from elfmesh.machine import Send
@@ -72,7 +73,7 @@ def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> Non
 
 def test_the_first_ballot_is_above_what_this_agent_has_promised_as_an_acceptor() -> None:
     registers = context()
-    proposer = Proposer(registers, JOB, (ME, A, B), 7, lambda: Ballot(41, A.id))
+    proposer = Proposer(registers, JOB, (ME, A, B), 7, lambda: OwnVote(Vote(Ballot(41, A.id))))
     proposer.submit(Create(VALUE), lambda outcome: None, TERMS)
     first = next(each for each in sent(registers.out) if isinstance(each, Prepare))
     assert first.ballot.counter == 42

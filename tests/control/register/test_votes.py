@@ -2,126 +2,183 @@
 
 from __future__ import annotations
 
-import random
-
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.consensus.rules import Ballot
-from elfmesh.control.consensus.voting_grant import VotingGrant
-from elfmesh.control.context import Context
-from elfmesh.control.jobs.records import ResultRecord
+from elfmesh.control.context import Alarm
+from elfmesh.control.jobs.pages import count_frames
 from elfmesh.control.jobs.register_value import RegisterCell, read_tail
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages_register import (
     Accept,
     CumulativeVote,
     Prepare,
+    Promised,
 )
 from elfmesh.control.register.changes import Change, ChangeRefused, Close, TakeOver
-from elfmesh.control.register.registers import Registers
 from elfmesh.control.register.voted_chain import RECORDS_MAX
-from elfmesh.control.register.votes import AGAIN_S, Records
+from elfmesh.control.register.votes import AGAIN_S, ALONE
 from elfmesh.machine import Contact, Send
-from tests.control.register.support import JOB, ME, TERMS, VALUE, A, B, Held, run
-
-GRANT = VotingGrant(1, 1, 0, 5)
-GRANTED = replace(VALUE, closed=5, latest=4, grant=GRANT)
-
-
-def record(index: int, before: int | None, reason: str = "") -> ResultRecord:
-    return ResultRecord(job="shop/top", index=index, before=before, epoch=1, reason=reason)
-
-
-class Voter:
-    """One agent with its votes."""
-
-    def __init__(self, me: Contact) -> None:
-        self.me = me
-        self.context = Context(me, "voter", random.Random(me.id), lambda topic: {})
-        self.held = Held(self.context, latest=4)
-        self.registers = Registers(self.context, self.held)
-        self.registers.votes.closed = self._closed
-        self.closed: list[int] = []
-        self.refuses: set[int] = set()
-        self.registers.votes.leaves_out = lambda job, record: record.index in self.refuses
-
-    def _closed(self, job: bytes, records: Records) -> None:
-        self.closed += [record.index for record, _ in records]
-
-    def cast(self, index: int, before: int | None, reason: str = "") -> bool:
-        return self.registers.votes.cast(JOB, record(index, before, reason), b"")
-
-    def stored(self) -> bytes:
-        return [each.data for each in self.context.out if isinstance(each, Persist) and each.kind == "vote"][
-            -1
-        ]
-
-
-class Voters:
-    """Three agents that have accepted a value with a grant, and the links between them."""
-
-    def __init__(self) -> None:
-        self.by_id = {each.id: Voter(each) for each in (ME, A, B)}
-        self.cut: set[tuple[bytes, bytes]] = set()
-        self.ballot = Ballot(1, A.id, 1)
-        for voter in self.by_id.values():
-            voter.registers.on_accept(A, Accept(JOB, self.ballot, GRANTED), b"")
-        self.deliver()
-
-    def __getitem__(self, contact: Contact) -> Voter:
-        return self.by_id[contact.id]
-
-    def deliver(self) -> None:
-        """Deliver all messages, also those that these cause."""
-        moved = True
-        while moved:
-            moved = False
-            for voter in self.by_id.values():
-                out, voter.context.out = voter.context.out, []
-                for effect in out:
-                    if isinstance(effect, Send) and effect.to.id in self.by_id:
-                        moved = True
-                        if (voter.me.id, effect.to.id) not in self.cut:
-                            self._receive(self.by_id[effect.to.id], voter.me, effect)
-                local, voter.context.inbox = list(voter.context.inbox), type(voter.context.inbox)()
-                for message, payload in local:
-                    moved = True
-                    self._receive(voter, voter.me, Send(voter.me, message, payload))
-
-    @staticmethod
-    def _receive(to: Voter, sender: Contact, effect: Send) -> None:
-        handle = to.registers.handlers().get(type(effect.message))
-        if handle is not None:
-            handle(sender, effect.message, effect.payload)
-
-    def pass_time(self, seconds: float) -> None:
-        for voter in self.by_id.values():
-            run(voter.context, voter.context.now + seconds)
-        self.deliver()
-
-    def change(
-        self, by: Contact, change: Change, acceptors: tuple[Contact, ...] = (ME, A, B)
-    ) -> RegisterCell:
-        """Let an agent change the register; returns the chosen value."""
-        outcomes: list[RegisterCell | ChangeRefused] = []
-        proposer = self[by].registers.proposer(JOB, (ME, A, B))
-        proposer.submit(change, outcomes.append, TERMS)
-        self.deliver()
-        (outcome,) = outcomes
-        assert isinstance(outcome, RegisterCell)
-        return outcome
+from elfmesh.ql.values.plain_ipc import table_to_ipc
+from tests.control.register.support import GRANT, JOB, ME, TERMS, VALUE, A, B, Voter, Voters, record
 
 
 def test_a_majority_of_votes_closes_an_interval_at_all_voters() -> None:
     voters = Voters()
     assert voters[ME].cast(5, 4)
-    voters.deliver()
+    voters.settle()
     assert [each.closed for each in voters.by_id.values()] == [[5], [5], [5]], "the others take its record"
     assert voters[A].cast(7, 5)
     assert voters[A].cast(7, 5), "it has voted already"
-    voters.deliver()
+    voters.settle()
     assert [each.closed for each in voters.by_id.values()] == [[5, 7]] * 3
+    first = [each.registers.votes.first_votes(JOB) for each in voters.by_id.values()]
+    assert first[:2] == [{ME.id: 0.5, A.id: 0.5, B.id: 0.0}] * 2
+    voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
+    assert voters[ME].registers.votes.first_votes(JOB) == first[0], "until there are votes after the fold"
+    assert voters[ME].registers.votes.first_votes(bytes(20)) == {}, "no grant"
+
+
+def records_sent(voters: Voters) -> int:
+    """Return how many records votes and folds have brought since the last call."""
+    found, voters.sent = voters.sent, []
+    return sum(
+        count_frames(payload)
+        for message, payload in found
+        if isinstance(message, CumulativeVote | Promised | Accept)
+    )
+
+
+def test_votes_of_sites_that_have_made_a_record_do_not_bring_it() -> None:
+    voters = Voters()
+    for contact in (ME, A, B):
+        voters[contact].cast(5, 4)
+    voters.settle()
+    voters.pass_time(AGAIN_S + 0.01)
+    assert [each.closed for each in voters.by_id.values()] == [[5], [5], [5]]
+    assert records_sent(voters) == 0
+
+
+def test_a_voter_that_takes_records_of_another_gets_the_next_ones_with_the_vote() -> None:
+    voters = Voters()
+    voters[ME].cast(5, 4)
+    voters[A].cast(5, 4)
+    voters.deliver()
+    assert [each.closed for each in voters.by_id.values()] == [[5], [5], []]
+    assert records_sent(voters) == 0
+    voters.settle()
+    assert [each.closed for each in voters.by_id.values()] == [[5], [5], [5]]
+    assert records_sent(voters) == 1, "B has asked one voter"
+    voters[ME].cast(6, 5)
+    voters.deliver()
+    assert voters[B].closed == [5, 6], "without a pause and another round trip"
+    assert records_sent(voters) == 1
+    voters[B].cast(7, 6)
+    voters[ME].cast(7, 6)
+    voters.settle()
+    assert voters[A].closed == [5, 6, 7]
+    records_sent(voters)
+    for contact in (ME, A, B):
+        voters[contact].cast(8, 7)
+    voters.settle()
+    assert records_sent(voters) == 2, "A and B have lacked one of the last records"
+
+
+def test_a_voter_asks_until_it_has_made_some_records_in_turn_also_over_a_fold() -> None:
+    voters = Voters()
+    voters[ME].cast(5, 4)
+    voters[A].cast(5, 4)
+    voters.settle()
+    assert records_sent(voters) == 1
+    for contact in (ME, A, B):
+        voters[contact].cast(6, 5)
+    voters.settle()
+    assert records_sent(voters) == 1, "the first vote to B"
+    voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
+    records_sent(voters)
+    for index in range(7, 7 + ALONE):
+        for contact in (B, ME, A):
+            voters[contact].cast(index, index - 1)
+        voters.settle()
+        assert records_sent(voters) == (index < 6 + ALONE)
+    assert [each.closed for each in voters.by_id.values()] == [[*range(5, 7 + ALONE)]] * 3
+
+
+def test_a_voter_asks_once_for_a_record_that_it_does_not_take() -> None:
+    voters = Voters()
+    voters[B].refuses = {5}
+    for index in (5, 6, 7):
+        voters[ME].cast(index, index - 1)
+        voters[A].cast(index, index - 1)
+        voters.settle()
+    asked = [message for message, _ in voters.sent if isinstance(message, CumulativeVote) and message.asks]
+    assert len(asked) == 1
+
+
+def test_a_voter_of_an_earlier_release_which_does_not_ask_gets_the_record_with_the_repeated_vote() -> None:
+    voters = Voters()
+    voters[B].registers.votes._ask_alarm = Alarm(voters[B].context, lambda: None)
+    voters[ME].cast(5, 4)
+    voters[A].cast(5, 4)
+    voters.settle()
+    assert voters[B].closed == []
+    voters.pass_time(AGAIN_S + 0.01)
+    assert voters[B].closed == [5]
+
+
+def test_a_fold_sends_no_record_that_the_other_side_has() -> None:
+    voters = Voters()
+    for index in (5, 6):
+        for contact in (ME, A, B):
+            voters[contact].cast(index, index - 1)
+        voters.settle()
+    voters.sent = []
+    cell = voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
+    assert [each.index for each, _ in read_tail(cell)] == [5, 6]
+    assert [each.registers.acceptors.vote(JOB).value for each in voters.by_id.values()] == [cell] * 3
+    assert all(message.terms is None for message, _ in voters.sent if isinstance(message, Promised))
+    assert records_sent(voters) == 0
+    cell = voters.change(A, Close("i", 1, 0, 7, 6, 6))
+    assert (cell.value.latest, cell.value.grant) == (6, None)
+    assert records_sent(voters) == 2 * 2, "no acceptor has voted on anything: its tail is sent, as before"
+
+
+def test_a_fold_sends_what_one_side_lacks() -> None:
+    voters = Voters()
+    voters[ME].cast(5, 4)
+    voters[A].cast(5, 4)
+    voters.deliver()
+    voters.cut = {(ME.id, A.id), (ME.id, B.id)}
+    voters[ME].cast(6, 5)
+    voters.deliver()
+    voters.cut = set()
+    voters.sent = []
+    cell = voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT), (ME, A))
+    assert [each.index for each, _ in read_tail(cell)] == [5, 6]
+    promised = [payload for message, payload in voters.sent if isinstance(message, Promised)]
+    assert sorted(count_frames(payload) for payload in promised) == [0, 1], "6 of ME alone"
+    assert any(payload for message, payload in voters.sent if isinstance(message, Accept))
+
+
+def test_an_acceptor_that_has_written_the_rows_in_another_way_gets_the_tail() -> None:
+    """Releases of the Arrow library may write equal rows differently; the digest of a tail is of bytes."""
+    voters = Voters()
+    table = pa.table({"n": [1, 2]})
+    written = {
+        ME: table_to_ipc(table),
+        A: table_to_ipc(table),
+        B: table_to_ipc(table.replace_schema_metadata({"written": "by another release"})),
+    }
+    for contact, rows in written.items():
+        voters[contact].registers.votes.cast(JOB, record(5, 4), rows)
+    voters.settle()
+    assert [each.closed for each in voters.by_id.values()] == [[5], [5], [5]]
+    cell = voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
+    voters.pass_time(1.0)
+    assert [each.registers.acceptors.vote(JOB).value for each in voters.by_id.values()] == [cell] * 3
+    assert voters[B].context.stats["control.votes_behind"] == 1
 
 
 def test_one_vote_closes_nothing_and_reaches_the_others_when_they_are_back() -> None:
@@ -187,7 +244,7 @@ def test_an_acceptor_does_not_take_a_record_that_leaves_out_what_it_holds() -> N
     voters = Voters()
     voters[A].refuses = {5}
     voters[ME].cast(5, 4)
-    voters.deliver()
+    voters.settle()
     assert not voters[A].registers.acceptors.chain(JOB).links
     assert [each.closed for each in voters.by_id.values()] == [[5], [], [5]], "it learns of it by a change"
 
@@ -225,12 +282,12 @@ def test_the_next_value_has_a_single_vote_too_because_a_majority_may_have_voted_
 def test_a_grant_goes_on_over_a_fold_and_the_votes_begin_behind_it() -> None:
     voters = Voters()
     voters[ME].cast(5, 4)
-    voters.deliver()
+    voters.settle()
     cell = voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
     assert (cell.value.grant, cell.value.latest) == (GRANT, 5)
     assert not voters[ME].registers.acceptors.chain(JOB).links
     assert voters[B].cast(8, 5)
-    voters.deliver()
+    voters.settle()
     assert [each.closed for each in voters.by_id.values()] == [[5, 8]] * 3
     cell = voters.change(A, Close("i", 1, 0, 5, 4, 4, grant=GRANT))
     assert [each.index for each, _ in read_tail(cell)] == [8], "earlier records are in the logs"
@@ -241,7 +298,7 @@ def test_after_votes_that_differ_all_voters_are_needed_and_the_grant_ends() -> N
     voters.cut = {(ME.id, A.id), (ME.id, B.id), (A.id, ME.id), (B.id, ME.id)}
     voters[ME].cast(5, 4)
     voters[A].cast(5, 4, "made again after its frame was damaged")
-    voters.deliver()
+    voters.settle()
     assert [voters[each].closed for each in (ME, A, B)] == [[], [5], [5]]
     voters.cut = {(A.id, B.id), (B.id, A.id), (A.id, ME.id)}
     outcomes: list[RegisterCell | ChangeRefused] = []

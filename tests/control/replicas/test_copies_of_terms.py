@@ -11,7 +11,8 @@ from elfmesh.control.protocol.events import Sealed
 from elfmesh.control.protocol.messages_safety import Kept, Surrender
 from elfmesh.machine import Send
 from tests.control.contexts import new_context
-from tests.control.member.test_copy_sender import JOB, acknowledged, copy, entry
+from tests.control.member.test_copy_sender import JOB, acknowledged, copy
+from tests.control.replicas.test_copy_peers import entry
 
 
 def test_a_copy_of_a_later_term_replaces_that_of_an_earlier_one() -> None:

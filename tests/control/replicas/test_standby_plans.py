@@ -57,8 +57,22 @@ def test_a_plan_is_made_for_the_roster_and_improved_when_rates_are_known() -> No
     assert (rig.state.standbys, rig.term.book.version) == ((0,), 4)
     rig.report(1, 1, 1, 9)
     assert not rig.plans.upkeep(), "it was planned a moment ago"
+    assert not rig.later(), "the load may still move"
     assert rig.later()
     assert (rig.state.standbys, rig.term.book.version) == ((3,), 5)
+
+
+def test_while_the_load_moves_the_plan_waits_and_then_changes_once() -> None:
+    rig = Rig("STANDBY 2")
+    rig.report(30, 20, 1, 1)
+    rig.plans.upkeep()
+    assert planned(rig) == {0, 1}
+    changed = []
+    for records in ((20, 14, 10, 8), (8, 6, 22, 18), (2, 2, 30, 20), (1, 1, 31, 21)):
+        rig.report(*records)
+        changed.append(rig.later())
+    assert changed == [False, False, True, False]
+    assert planned(rig) == {2, 3}
 
 
 def test_noise_of_the_rates_moves_no_chain() -> None:

@@ -12,7 +12,7 @@ from elfmesh.control.jobs.records import FIRST, ResultRecord
 from elfmesh.control.jobs.register_value import RegisterCell
 from elfmesh.control.protocol.events import StreamInfo
 from elfmesh.control.protocol.replies_agents import Health
-from elfmesh.control.register.proposer import MAJORITY_S
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.requests.describe import (
     MISSING_SHOWN,
     NO_MAJORITY,

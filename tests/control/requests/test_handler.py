@@ -150,6 +150,20 @@ def test_a_submission_that_cannot_be_read_is_refused(fields: dict[str, str]) -> 
     assert rig.context.name in f"{body['error']} {body['hint']}", "the refusing agent is named"
 
 
+def test_a_request_behind_a_cut_link_is_passed_on_by_voters_and_no_agent_takes_over() -> None:
+    rig = Rig(at_master=False)
+    rig.context.roots.pop(JOB, None)
+    rig.ask("describe")
+    (probe,) = [effect for effect in rig.context.out if isinstance(effect, Probe)]
+    assert probe.others
+    rig.context.out.clear()
+    rig.context.answer(probe.token, ProbeDone(probe.token, rig.leader, True, others=True))
+    voters = {each.id for each in rig.master.term.terms.acceptors} - {rig.leader.id, rig.context.me.id}
+    assert {to.id for to, _ in rig.passed_on()} == voters
+    assert {message.hops for _, message in rig.passed_on()} <= {1}
+    assert not rig.handler.leadership.leads(JOB)
+
+
 def test_a_submission_is_passed_on_to_the_master_a_limited_number_of_times() -> None:
     rig = Rig(at_master=False)
     message = Submit(rig.master.term.manifest, STRANGER, TOKEN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.terms import PathLayout
 from elfmesh.control.protocol.messages_standby import Shipping
 from elfmesh.control.protocol.replies_plan import PlannedCost, PlannedPath
 from elfmesh.control.requests.paths_plan import (
@@ -80,3 +81,12 @@ def test_notes_name_the_idle_paths_and_state_whether_the_bound_is_kept() -> None
     assert early.endswith("the live paths cost 8 x PATHS 1; the next pruning is within five minutes")
     (unmeasured,) = cost_notes(replace(kept, ratio=None))
     assert unmeasured == "COST 6: all 18 paths are live, because no latency is measured"
+
+
+def test_sites_that_are_no_members_are_named_by_their_address() -> None:
+    """As the sites of a job that reads jobs are."""
+    rig, stranger = Led(), new_context(77).me
+    rig.master.term._term_state.layout = PathLayout("region", (), (rig.context.me, stranger))
+    layout = job_layout(rig.context, rig.master).layout
+    assert layout is not None
+    assert [each.agent for each in layout.sites][1:] == [f"{stranger.host}:{stranger.port}"]

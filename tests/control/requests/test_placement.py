@@ -125,16 +125,29 @@ def test_a_repeated_look_whose_answer_was_lost_is_answered_without_a_second_sear
 
 
 class Delaying(World):
-    """Words for one key are under way for some seconds."""
+    """Messages of one kind for one key are under way for some seconds."""
 
     late = b""
+    kind: type[Ask | Submit] = Submit
+    seconds = 3.0
 
     def _carry_out(self, agent: Agent, effect: Effect) -> None:
-        if isinstance(effect, Route) and effect.key == self.late and isinstance(unpack(effect.body), Submit):
+        if (
+            isinstance(effect, Route)
+            and effect.key == self.late
+            and isinstance(unpack(effect.body), self.kind)
+        ):
             event = RouteDelivered(effect.key, effect.body, effect.payload, agent.me)
-            self.post(3.0, self.closest(effect.key)[0], event)
+            self.post(self.seconds, self.closest(effect.key)[0], event)
         else:
             super()._carry_out(agent, effect)
+
+
+def test_a_job_is_placed_where_each_answer_takes_long() -> None:
+    """Between distant agents the route, the look-up at its end and the answer take some round trips."""
+    world = Delaying(AGENTS)
+    world.late, world.kind, world.seconds = ids.job_placements("shop/top", "local")[1], Ask, 2.0
+    assert world.apply(world[0]).status == 200
 
 
 def test_two_requests_for_one_new_job_begin_it_once_though_the_loads_change() -> None:

@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.closing.shown import ShownLines
+from elfmesh.control.closing.tentative import Tentative
+from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.terms import PathLayout, Terms
 from elfmesh.control.protocol.events import ReadLog
 from elfmesh.control.protocol.messages import Ask
 from elfmesh.control.replicas.job_replica import JobReplica
 from elfmesh.control.replicas.log_copy import LogCopy
 from elfmesh.control.requests.site_reads import SiteReads, reads_at_site
+from elfmesh.control.requests.verbs import HUNG_UP
 from elfmesh.ql.values.row_json import encode_json
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, TERMS, A, B
@@ -83,6 +87,28 @@ def test_a_long_poll_is_answered_when_the_record_is_in_the_log() -> None:
     assert rig.read() == [LATEST + 1]
 
 
+def test_a_site_that_votes_serves_tentative_records_to_clients_that_state_whose_numbers_they_have() -> None:
+    rig, lines = Rig(), ShownLines(Tentative(new_context(1), 1, lambda: None, lambda: None), None, "me/1")  # type: ignore[arg-type]  # a site has no early lines
+    body = OF | {"from": LATEST + 1, "wait": 20, "state": "all", "revision": 0, "site": ""}
+    assert not rig.ask(body), "it does not vote now"
+    rig.reads.lines = lambda job: lines
+    assert not rig.ask({name: each for name, each in body.items() if name != "site"})
+    assert rig.ask(body | {"site": "me/1", "revision": lines.seq})
+    assert rig.read() == []
+    rig.reads.shown(JOB)
+    assert rig.read() == [LATEST + 1]
+
+
+def test_a_site_drops_a_question_that_another_one_has_answered() -> None:
+    rig = Rig()
+    assert not rig.ask({}, HUNG_UP), "it may wait at the master"
+    assert rig.ask({"spare": 0}, HUNG_UP), "it waits nowhere any more"
+    assert rig.ask(OF | {"from": LATEST + 1, "wait": 20, "spare": 0.2})
+    assert rig.ask({}, HUNG_UP)
+    rig.copy.appended(LATEST + 1)
+    assert rig.read() == []
+
+
 def test_another_copy_of_the_log_has_readers_of_its_own() -> None:
     rig = Rig()
     assert rig.ask(OF | {"from": LATEST + 1, "wait": 20})
@@ -91,3 +117,15 @@ def test_another_copy_of_the_log_has_readers_of_its_own() -> None:
     rig.replicas[JOB] = JobReplica(rig.context, terms, other)
     assert rig.ask(OF | {"from": LATEST + 1})
     assert rig.read() == [LATEST + 1]
+
+
+def test_a_job_that_reads_this_one_is_answered_when_the_next_record_is_in_the_log() -> None:
+    rig = Rig()
+    from_us = (LATEST + 1) * read_plan(rig.replicas[JOB].terms.manifest.text).slide_us
+    body = {"near": "i", "reader": "shop/best", "from_us": from_us, "wait": 2.0}
+    assert rig.ask(body, "feed")
+    assert rig.read() == []
+    rig.copy.appended(LATEST + 1)
+    assert rig.read() == [LATEST + 1]
+    assert not rig.ask({**body, "near": "another"}, "feed")
+    assert not rig.ask({name: each for name, each in body.items() if name != "near"}, "feed")

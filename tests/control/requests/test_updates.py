@@ -251,11 +251,11 @@ def test_a_master_that_dies_in_the_midst_finishes_the_change_or_abandons_it(afte
     token = world.request(client, "apply", {"text": without("apple")})
     world.run(after_ms / 1000)
     world.kill(master)
-    world.run(4.0)  # its successor does not know yet that it is dead, and gives it time to return
+    world.run(4.0)
+    world.restart(master)  # before an interval ends, because its successor knows how long it was away
     for step in range(3, 6):
         world.seal_all(BASE + step * SLIDE)
     world.run(0.1)
-    world.restart(master)
     world.seal_all(BASE + 12 * SLIDE)
     world.run(40.0)
     status = world.ask(client, "rollout", JOB).body

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
 from elfmesh.control.protocol.replies_agents import DeadAgentRow, VotesLoss, VotesReport
-from elfmesh.control.register.proposer import MAJORITY_S
+from elfmesh.control.register.acceptor_contacts import MAJORITY_S
 from elfmesh.control.requests.voting import contradicted, health, voting, without_majority
 from tests.control.contexts import new_context
 from tests.control.register.support import JOB, MANIFEST, TERMS

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.jobs.terms import Terms
-from elfmesh.control.upstream.downstream_feed import READER_S, READERS_MAX, DownstreamFeed
+from elfmesh.control.jobs.terms import PathLayout, Terms
+from elfmesh.control.upstream.downstream_feed import READER_S, READERS_MAX, DownstreamFeed, sites_of_json
 from tests.control.contexts import new_context
 from tests.control.member.support import SECOND
-from tests.control.register.support import TERMS
+from tests.control.register.support import JOB, ME, TERMS, A, B
 
 SLIDE_US = 10 * SECOND
 
@@ -98,6 +98,16 @@ def test_a_feed_states_how_the_intervals_of_the_job_are_counted() -> None:
         "reads": [],
         "paused": True,
     }
+
+
+def test_a_feed_names_the_sites_that_vote_besides_the_master() -> None:
+    layout = PathLayout("region", (), (ME, A, B))
+    body = Rig(replace(TERMS, layout=layout, acceptors=(ME, A))).feed.facts()
+    job, sites = sites_of_json(body)
+    assert (job, [(each.id, each.host, each.port) for each in sites]) == (JOB, [(A.id, A.host, A.port)])
+    assert sites_of_json({}) == (b"", ()), "of an earlier release"
+    with pytest.raises(ValueError, match="unpack"):
+        sites_of_json({"sites": {"job": "", "agents": [[]]}})
 
 
 def test_what_is_closed_never_shrinks() -> None:

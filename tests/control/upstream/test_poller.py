@@ -19,6 +19,7 @@ from elfmesh.control.upstream.poller import (
     WAIT_S,
     UpstreamPoller,
 )
+from elfmesh.machine import Contact, Send
 from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.control.closing.rig import manifest_of
 from tests.control.contexts import new_context
@@ -49,12 +50,14 @@ FACTS: dict[str, Any] = {
 class Rig:
     """The poller of a job that reads one other job."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, asks_sites: bool = False) -> None:
         self.context = new_context(1)
         self.answers = 0
         self.idle = False
         self.read = Read("shop/top", UPSTREAM)
-        self.poller = UpstreamPoller(self.context, [READER], self._answered, lambda read: self.idle)
+        self.poller = UpstreamPoller(
+            self.context, [READER], self._answered, lambda read: self.idle, asks_sites=asks_sites
+        )
         self.poller.begin(self.read)
 
     def _answered(self) -> None:
@@ -68,6 +71,12 @@ class Rig:
         (ask,) = self.asked()
         records = [(ResultRecord(job="shop/top", index=index), rows) for index in indices]
         give(self.context, ask, status, FACTS | changes, page_of(records))
+
+    def asked_site(self) -> list[tuple[Contact, Ask]]:
+        """What sites are asked."""
+        sent = [each for each in self.context.out if isinstance(each, Send) and isinstance(each.message, Ask)]
+        self.context.out = [each for each in self.context.out if each not in sent]
+        return [(each.to, each.message) for each in sent if isinstance(each.message, Ask)]
 
     def asks_again_after(self, pause_s: float) -> bool:
         """Whether the next question is asked after a pause and not before."""
@@ -255,3 +264,51 @@ def test_a_stopped_poller_takes_nothing_and_asks_nothing() -> None:
     rig.poller.stop()
     run(rig.context, 100.0)
     assert rig.asked() == []
+
+
+SITES = [[bytes([number] * 20).hex(), f"s{number}", 7400, "", "eu"] for number in (8, 9)]
+WITH_SITES: dict[str, Any] = {"sites": {"job": UPSTREAM[0].hex(), "agents": SITES}}
+
+
+def asked_at_a_site() -> None:
+    """Point 17: what a site answers counts while the master is silent."""
+    rig = Rig(asks_sites=True)
+    assert rig.asked_site() == [], "it is not known yet"
+    rig.answer(3, 4, **WITH_SITES)
+    asked = rig.asked_site()
+    assert len(asked) == 1
+    ((site, ask),) = asked
+    assert (site.host, ask.job, ask.verb, body_of(ask)["near"]) == ("s8", UPSTREAM[0], "feed", "a1")
+    given = FACTS | WITH_SITES | {"until_us": 6 * SLIDE_US}
+    give(rig.context, ask, OK, given, page_of([(ResultRecord(job="shop/top", index=5), ROWS)]))
+    assert [piece.at_us // SLIDE_US for piece in rig.read.pieces] == [3, 4, 5]
+    assert rig.read.until_us == 6 * SLIDE_US
+    rig.answer(5, **WITH_SITES)
+    assert [piece.at_us // SLIDE_US for piece in rig.read.pieces] == [3, 4, 5], (
+        "the second answer is the same"
+    )
+
+
+def test_a_site_is_asked_beside_the_master_and_the_first_answer_counts() -> None:
+    asked_at_a_site()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"incarnation": "a2"}, {"begin_us": 9 * SLIDE_US}, {"sites": {"job": "x", "agents": []}}]
+)
+def test_what_a_site_does_not_know_for_sure_is_left_to_the_master(changes: dict[str, Any]) -> None:
+    rig = Rig(asks_sites=True)
+    rig.answer(3, 4, **WITH_SITES)
+    ((_, ask),) = rig.asked_site()
+    give(rig.context, ask, OK, FACTS | WITH_SITES | changes | {"until_us": 9 * SLIDE_US}, page_of([]))
+    assert (rig.read.until_us, rig.read.incarnation, len(rig.read.pieces)) == (5 * SLIDE_US, "a1", 2)
+    run(rig.context, rig.context.now + AGAIN_S)
+    ((site, _),) = rig.asked_site()
+    assert site.host == "s9", "the next one"
+
+
+def test_a_reader_that_needs_no_results_now_asks_no_site() -> None:
+    rig = Rig(asks_sites=True)
+    rig.idle = True
+    rig.answer(3, 4, **WITH_SITES)
+    assert rig.asked_site() == []

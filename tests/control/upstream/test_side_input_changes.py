@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from elfmesh import ids
+from elfmesh.control.protocol.messages import Answered
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.upstream.test_side_input import GROWTH, check, expected, seal
@@ -168,12 +169,11 @@ def test_what_the_other_job_does_not_keep_any_more_is_incomplete_not_different()
 def test_a_verification_ends_though_the_other_jobs_master_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elfmesh.control.master.verification.VERIFY_S", 12.0)
     world = running(upto=1005)
-    for agent in world.living:
-        agent.control.leadership.masters = {
-            job: master
-            for job, master in agent.control.leadership.masters.items()
-            if job not in ids.job_placements("shop/top", "local")
-        }
+    silent, verifier = world.master("shop/top"), world.master("shop/growth")
+    assert silent is not verifier
+    world.lost = lambda source, target, message: (
+        source is silent and target is verifier and isinstance(message, Answered)
+    )
     assert verify(world, 1003)["state"] == "running"
     world.run(12.0)
     done = world.ask(world[2], "verify", {**JOB, "interval": 1003}).body

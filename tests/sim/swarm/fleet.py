@@ -267,6 +267,8 @@ class Swarm:
             self.unsure.add(job.name)
         else:
             self.history.deleted[key] = self.history.now()
+            if self.current.get(job.name) == key:  # meanwhile another client has found it unchanged
+                del self.current[job.name]
 
     async def update_job(self) -> None:
         """Change a job's filter in the middle of an interval: another text, evaluated again, the same

@@ -222,17 +222,18 @@ class Host:
         assert self.local is None
         self.lives += 1
         self.gate = Gate(self.stopped)
+        self._entered()  # the first places where a fault may kill it are in its assembly
         try:
             self._assemble()
-        except StorageError as error:
-            self.around.history.counters["failed_starts"] += 1
-            self.around.history.say(f"{self.name} cannot start: {error}")
+        except (Killed, StorageError) as ended:
             self.around.system.hang_up(self.folder)
-            self._supervise()
+            if isinstance(ended, StorageError):
+                self.around.history.counters["failed_starts"] += 1
+                self.around.history.say(f"{self.name} cannot start: {ended}")
+                self._supervise()
             return False
-        now = asyncio.get_running_loop().time()
         if self.down_since is not None:
-            self.away.append((self.down_since, now))
+            self.away.append((self.down_since, asyncio.get_running_loop().time()))
         self.down_since = None
         return True
 
@@ -241,7 +242,6 @@ class Host:
         storage = DiskStorage(self._data())
         identity = load_identity(storage)
         transport = around.network.transport(self.number)
-        host, port = transport.address
         pattern = self.server.path + ("*" if scenario.glob else "")
         rng = random.Random(f"life/{scenario.seed}/{self.number}/{self.lives}")
         store_s, other_s = max(scenario.store_s, self.slow[0]), max(scenario.compute_s, self.slow[1])
@@ -255,7 +255,7 @@ class Host:
         local = LocalAgent(
             AgentParts(
                 gate=around.history.residence.gate(self, scenario.keeping, storage, identity.id),
-                me=Contact(identity.id, host, port, identity.incarnation, self.rack),
+                me=Contact(identity.id, *transport.address, identity.incarnation, self.rack),
                 name=self.name,
                 labels={},
                 streams={"log": StreamConfig(pattern, "json", idle="2 s")},

@@ -91,7 +91,9 @@ class SwarmLink(LinkModel):
             delays[0] += rng.uniform(0, weather.stall_s)
         if delays and weather.late_copy and rng.random() < weather.late_copy:
             delays.append(rng.uniform(0, weather.late_copy_s))
-        distance = 0.0 if self.distances is None else self.distances.of(src, dst)
+        if self.distances is None:
+            return delays
+        distance = self.distances.of(src, dst)
         return [delay + distance for delay in delays]
 
 

@@ -33,7 +33,7 @@ RECOVERED_S = 60.0
 
 YIELD_S = 15.0
 """How long an earlier generation may be led beside a later one once all can reach each other: two upkeeps of
-a master (5 to 6.25 s each), and what is lost on the way."""
+a master (5 to 7.25 s each), and what is lost on the way."""
 
 LOOK_S = 0.1
 

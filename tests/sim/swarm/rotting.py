@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from elfmesh.control.register.acceptor import DIRECTORY
+from elfmesh.control.register.lost_votes import DIRECTORY
 from elfmesh.storage.identity import IDENTITY_FILE
 from elfmesh.storage.statelog import NAME as STATE
 from tests.sim.swarm.host import Host

@@ -170,6 +170,12 @@ class SimAgent:
         )
         self.local.start(seeds)
 
+    async def stop(self) -> None:
+        """SIGTERM: the agent stops, and is to be started again."""
+        assert self.local is not None
+        await self.local.pump.stop()
+        self.local = None
+
     def crash(self) -> None:
         """The process is gone in mid-sentence."""
         assert self.local is not None

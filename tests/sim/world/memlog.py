@@ -7,12 +7,14 @@ whose agents have the real reader (`swarm/disk`), and in tests/agent/.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import Block, BlockDelivery, FilePosition, Gap, SourceState
+from elfmesh.ingest.sources.time_index import WantedTimes
+from elfmesh.ql.engine.block import Times
 
 BLOCK_BYTES = 64 << 10
 
@@ -37,10 +39,16 @@ class _Cursor:
     columns: tuple[str, ...]
     offset: int
     stops: list[int]
+    states: list[SourceState] = field(default_factory=list)
+    places: tuple[FilePosition, ...] = ()
 
 
 class MemoryReader:
-    """Reads one `MemoryLog`; every job has its own cursor, since sharing is `StreamReader`'s own business."""
+    """Reads one `MemoryLog`; every job has its own cursor, since sharing is `StreamReader`'s own business.
+
+    As with `StreamReader`, an equal answer stays the same object, because a stream that finds both answers
+    unmoved rests and does not evaluate its jobs.
+    """
 
     def __init__(self, log: MemoryLog, format_name: str = "json") -> None:
         self.log = log
@@ -55,6 +63,7 @@ class MemoryReader:
         positions: Iterable[FilePosition] = (),
         read_from: Literal["beginning", "end", "resume"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
+        wanted: WantedTimes | None = None,
     ) -> None:
         start = len(self.log.data) if read_from == "end" else 0
         offset = next((position.offset for position in positions), start)
@@ -76,14 +85,23 @@ class MemoryReader:
                 cursor.offset = end
         return deliveries
 
+    def note(self, delivery: BlockDelivery, dated: Mapping[str, Times]) -> None:
+        pass
+
     def look(self) -> None:
         pass
 
     def sources(self, job: str) -> list[SourceState]:
-        return [SourceState((1, self.log.number), self.cursors[job].offset >= len(self.log.data))]
+        cursor = self.cursors[job]
+        states = [SourceState((1, self.log.number), cursor.offset >= len(self.log.data))]
+        cursor.states = states if states != cursor.states else cursor.states
+        return cursor.states
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        return (self.log.at(self.cursors[job].offset),)
+        cursor = self.cursors[job]
+        places = (self.log.at(cursor.offset),)
+        cursor.places = places if places != cursor.places else cursor.places
+        return cursor.places
 
     def gaps(self, job: str) -> list[Gap]:
         return []

@@ -78,7 +78,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> Call:
-        return self.call_at(self._now + delay, callback, *args)
+        call = Call(when := self._now + delay, callback, args)
+        self._serial += 1
+        heappush(self._timers, (when, self._serial, call))
+        return call
 
     def call_at(
         self,

@@ -34,7 +34,7 @@ class RestingLedgers:
 
     def end(self, job: bytes, incarnation: str) -> None:
         """Delete the ledger and the frames of an incarnation that has ended, if they are here."""
-        if incarnation_of(self._stored.get(job, b"")) == incarnation:
+        if job in self._stored and incarnation_of(self._stored[job]) == incarnation:
             del self._stored[job]
             self._context.emit(Persist(ledger_state.KIND, job, b""))
             self._context.emit(StopWorker(job, incarnation))

@@ -143,3 +143,12 @@ def test_only_texts_whose_records_follow_from_the_contributions_are_voted_on() -
         rig.plan = read_plan(text)
         rig.terms = replace(rig.terms, manifest=replace(rig.terms.manifest, text=text))
         assert rig.grant() is None, text
+
+
+def test_a_job_that_reads_jobs_has_a_grant_although_no_agent_contributes() -> None:
+    rig = Rig()
+    text = "CREATE JOB shop.best EVERY '10 s' PATHS 3 AS SELECT sum(n) AS n FROM shop.top"
+    rig.plan, rig.book = read_plan(text), RosterBook((), version=4)
+    manifest, layout = replace(rig.terms.manifest, text=text), PathLayout("region", (), (ME, A, B))
+    rig.terms = replace(rig.terms, manifest=manifest, members=(), layout=layout)
+    assert rig.grant() == VotingGrant(1, 1, 4, 8)

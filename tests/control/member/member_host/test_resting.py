@@ -11,7 +11,8 @@ from elfmesh.control.member.accounts.ledger_state import KIND as LEDGER
 from elfmesh.control.member.member_host import LEFT_S
 from elfmesh.control.protocol.events import Persist, StopWorker
 from elfmesh.control.protocol.messages import Announce
-from elfmesh.machine import Effect
+from elfmesh.machine import Effect, Send
+from elfmesh.overlay.messages import Bye
 from tests.control.member.test_member_host import Rig, of
 from tests.control.register.support import JOB, MANIFEST, A
 
@@ -73,3 +74,52 @@ def test_another_incarnation_deletes_the_frames_of_the_one_that_rests() -> None:
     out = rig.out()
     assert StopWorker(JOB, "i") in out
     assert rig.host.members[JOB].ledger.state.incarnation == "j"
+
+
+def test_an_agent_whose_labels_change_and_change_back_continues_from_its_ledger() -> None:
+    """A member that had ended would be barred from its incarnation, and would count its records again."""
+    rig = Rig(labels={"tier": "web"})
+    manifest = replace(MANIFEST, narrowed=(("tier", "web"),))
+    rig.announce(manifest)
+    rig.number(manifest=manifest)
+    numbers = rig.host.members[JOB].ledger.state.numbers
+    rig.out()
+    rig.carry("clicks", labels={"tier": "db"})
+    assert rig.host.members == {}
+    assert deleted(rig.out()) == []
+    rig.carry("clicks", labels={"tier": "web"})
+    assert of(rig.announce(manifest, epoch=3, founding=False)) == (True, "")
+    assert numbers
+    assert rig.host.members[JOB].ledger.state.numbers == numbers
+
+
+def test_a_member_that_leaves_and_whose_master_knows_it_no_more_may_return() -> None:
+    """The master answers the repeated request with `Stop`, as it does after the end of the job."""
+    rig = Rig(policy=IN_EU)
+    rig.host.on_announce(Announce(MANIFEST, INSIDE, 1))
+    rig.number(master=INSIDE)
+    rig.number(until=9, closed=5, version=4, epoch=2)
+    assert rig.host.members[JOB].requests.leaving
+    rig.out()
+    rig.host.stop(JOB, "i")
+    assert rig.host.members == {}
+    assert deleted(rig.out()) == []
+    assert of(rig.host.on_announce(Announce(MANIFEST, INSIDE, 3), founding=False)) == (True, "")
+
+
+def test_the_end_of_an_incarnation_without_a_name_deletes_nothing() -> None:
+    """A peer may send one, and a job without a ledger here has no incarnation either."""
+    rig = Rig()
+    rig.host.stop(JOB, "")
+    assert [each for each in rig.out() if isinstance(each, StopWorker)] == []
+
+
+def test_an_agent_that_stops_notifies_its_masters() -> None:
+    rig = Rig()
+    rig.announce()
+    rig.out()
+    rig.host.stopping()
+    assert rig.out() == [Send(A, Bye())]
+    rig.host.members[JOB].master = rig.context.me
+    rig.host.stopping()
+    assert rig.out() == [], "it needs no message to itself"

@@ -80,14 +80,16 @@ def _keeps_the_grant(change: Change, found: RegisterCell) -> RegisterCell:
 
 
 def _compares_no_record(change: Change, found: RegisterCell) -> RegisterCell:
-    return _apply(replace(change, before=found.value.latest) if isinstance(change, Close) else change, found)
+    return _apply(
+        with_fields(change, before=found.value.latest) if isinstance(change, Close) else change, found
+    )
 
 
 def _compares_no_grant(change: Change, found: RegisterCell) -> RegisterCell:
     """A `Close` that is made already is known by its records only, and votes have closed more."""
     if not isinstance(change, Close) or change.grant is None or not change.tail:
         return _apply(change, found)
-    after = _apply(replace(change, grant=None), found)
+    after = _apply(with_fields(change, grant=None), found)
     return RegisterCell(with_fields(after.value, grant=change.grant), after.tail)
 
 

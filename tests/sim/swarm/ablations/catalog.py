@@ -337,6 +337,18 @@ REGISTRY: dict[str, Ablation] = {
         always(("open-groups", nothing)),
         shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0, job=SEALED_JOB | {"sealed": "2"}),
     ),
+    "groups-in-turn": Ablation(
+        "an interval continues the groups that the interval before it leaves open",
+        "D-6",
+        always(("groups-in-turn", lambda order, before: order)),
+        elsewhere="tests/agent/runtime/test_compute_threads.py",
+    ),
+    "groups-in-making": Ablation(
+        "an interval in which groups may end is not passed while it is unknown which are open",
+        "D-6",
+        always(("groups-in-making", nothing)),
+        elsewhere="tests/control/closing/test_interval_closer.py",
+    ),
     "all-seals": Ablation(
         "a partition ends with the seal of its last producer",
         "D-6",

@@ -152,12 +152,25 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("post-awaited", lambda self: contextlib.nullcontext())),
         LATE,
     ),
+    "greatest-time": (
+        "a time index compares the greatest time of a stretch, not the last one",
+        "D-1",
+        always(("greatest-time", lambda times: (int(times.values[0]), int(times.values[-1])))),
+        LATE,
+    ),
+    "index-of-this-file": (
+        "a time index is followed only in a file that has what the index describes",
+        "D-2",
+        always(("index-of-this-file", lambda file, index, over: True)),
+        LATE,
+    ),
 }
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
 
 ELSEWHERE = {
     **dict.fromkeys(("late-at-home", "revisions-on"), "tests/ingest/worker/test_late_versions.py"),
     "post-awaited": "tests/ingest/inputs/test_spool_reader.py",
+    **dict.fromkeys(("greatest-time", "index-of-this-file"), "tests/ingest/sources/test_stream_times.py"),
 }
 """Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
 version may evaluate again. And since nothing is taken from a worker that has not heard of a change

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "part-requests": "tests/control/paths/test_sites.py",
     "late-groups-are-requested": "tests/control/paths/test_sites.py",
     "part-budget": "tests/control/paths/test_part_requests.py",
+    "sites-are-asked-before-an-end": "tests/control/paths/test_sites.py",
     "inherits-known-numbers": "tests/control/paths/test_inheritance.py",
     "readable-when-chosen": "tests/control/paths/test_sites.py",
     "kept-in": "tests/agent/runtime/test_core.py",
@@ -78,6 +79,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "a master requests from the sites what a group is late with",
         "D-8",
         always(("late-groups-are-requested", lambda self, group, at, lacking: None)),
+        VOTES,
+    ),
+    "sites-are-asked-before-an-end": (
+        "an interval ends without a member after the sites were asked for it",
+        "D-8",
+        always(("sites-are-asked-before-an-end", lambda self, missing, due: due)),
         VOTES,
     ),
     "copies-are-kept-apart": (

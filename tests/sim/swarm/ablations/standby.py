@@ -24,7 +24,10 @@ ELSEWHERE = {
     "chains-of-the-epoch": "tests/control/member/test_pane_store.py",
     "deltas-of-the-version": "tests/control/replicas/test_prefix_store.py",
     "prefix-ends-with-its-seal": "tests/control/replicas/test_prefix_store.py",
+    "eviction-after-windows": "tests/control/closing/test_eviction.py",
+    "silent-peer-is-replaced": "tests/control/replicas/test_copy_peers.py",
     "plan-changes-for-a-gain": "tests/control/replicas/test_standby_plans.py",
+    "plan-of-settled-rates": "tests/control/replicas/test_standby_plans.py",
     "standbys-within-their-rate": "tests/control/replicas/test_standby_plans.py",
     "plan-is-inherited": "tests/control/master/test_term_state.py",
     "prefix-is-no-coverage": "tests/control/test_standby_flows.py",
@@ -53,6 +56,17 @@ def _covering() -> list[Patch]:
         return msgspec.structs.replace(record, **more) if inside else record, payloads
 
     return instead("prefix-is-no-coverage", make)
+
+
+def _same_peers() -> list[Patch]:
+    """The peers of a member depend on the roster only."""
+    found = original("silent-peer-is-replaced")
+
+    def choose(self: Any) -> None:
+        self._avoided.clear()
+        found(self)
+
+    return instead("silent-peer-is-replaced", choose)
 
 
 def _same_roster() -> list[Patch]:
@@ -138,10 +152,28 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("prefix-ends-with-its-seal", staticmethod(lambda first, interval: True))),
         DYING,
     ),
+    "silent-peer-is-replaced": (
+        "copies go to another peer if one acknowledges nothing",
+        "D-8",
+        _same_peers,
+        DYING,
+    ),
+    "eviction-after-windows": (
+        "a dead member is expected in every window that had begun when it died",
+        "D-10",
+        always(("eviction-after-windows", lambda self, frontier, at, since: at)),
+        DYING,
+    ),
     "plan-changes-for-a-gain": (
         "the plan of standbys changes only if that keeps more",
         "D-21",
         always(("plan-changes-for-a-gain", staticmethod(lambda has, would_have: True))),
+        DYING,
+    ),
+    "plan-of-settled-rates": (
+        "the plan of standbys waits while the load moves",
+        "D-21",
+        always(("plan-of-settled-rates", lambda self, scenarios, would_have: True)),
         DYING,
     ),
     "standbys-within-their-rate": (

@@ -23,23 +23,37 @@ def excluded(self: Any, sender: Any, message: Any) -> bool:
     return True
 
 
+def taken_over(self: Any, passed: Any, terms: Any, done: Any) -> None:
+    """A master without an answer of its own is dead."""
+    if done is not None and (done.others or not done.alive):
+        self.leadership.take_over(terms)
+
+
 ELSEWHERE = {
     "voters-of-the-end": "tests/control/register/test_first_acceptors.py",
     "end-asks-all": "tests/control/register/test_first_acceptors.py",
     "returned-voters": "tests/control/register/test_lost_votes.py",
     "votes-are-folded": "tests/control/register/test_votes.py",
+    "records-on-request": "tests/control/register/test_votes.py",
     "no-grant-while-joint": "tests/control/register/test_changes.py",
     "texts-that-may-vote": "tests/control/master/grants/test_permission.py",
     "site-waits-for-all": "tests/control/paths/test_site_records.py",
     "site-abstains": "tests/control/paths/test_site_records.py",
+    "whole-records-are-voted-on": "tests/control/paths/test_site_records.py",
+    "sites-are-read-too": "tests/control/upstream/test_poller.py",
+    "complete-is-not-closed": "tests/control/paths/test_site_records.py",
+    "revisions-of-one-site": "tests/control/master/test_result_service.py",
     "grant-ends-first": "tests/control/closing/test_interval_closer.py",
     "roster-waits-for-votes": "tests/control/closing/test_commit.py",
+    "stale-voters-get-the-value": "tests/control/register/grants/test_stale_voters.py",
+    "spare-sites-are-asked": "tests/control/requests/test_job_question.py",
+    "reached-through-others": "tests/control/requests/test_handler.py",
 }
 """Stories that are too rare for seeds: the nearest agents change after the end of a job. A register that has
 left out a voter stops only if another voter loses its votes as well. A new value seldom follows a vote that
-its acceptors have not seen. The master refuses to vote on an
-incomplete record, a new value under a joint one needs both groups, and few records are revised under a grant,
-so that the other safeguards of votes hold by each other in the swarm."""
+its acceptors have not seen. No seed cuts the link between two agents that others reach. The master refuses to
+vote on an incomplete record, a new value under a joint one needs both groups, and few records are revised
+under a grant, so that the other safeguards of votes hold by each other in the swarm."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "rot-of-votes": (
@@ -119,6 +133,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("votes-are-folded", lambda begun, voted: FoundWithVotes(begun.found))),
         VOTING,
     ),
+    "records-on-request": (
+        "a voter gets the records that it lacks when it asks for them",
+        "D-22",
+        always(("records-on-request", lambda self, job, voter, asks: None)),
+        VOTING,
+    ),
     "no-grant-while-joint": (
         "there is no grant while the voters change",
         "D-22",
@@ -143,6 +163,30 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         always(("site-abstains", lambda grant, book, trees, interval: False)),
         VOTING,
     ),
+    "whole-records-are-voted-on": (
+        "a site of a job that reads jobs votes on what is complete",
+        "D-22",
+        always(("whole-records-are-voted-on", lambda record: True)),
+        VOTING,
+    ),
+    "sites-are-read-too": (
+        "a job that reads a job asks a site of that job, too",
+        "D-22",
+        always(("sites-are-read-too", lambda self, read: None)),
+        VOTING,
+    ),
+    "complete-is-not-closed": (
+        "a complete record is tentative until its interval is closed",
+        "D-9",
+        always(("complete-is-not-closed", lambda record: record)),
+        VOTING,
+    ),
+    "revisions-of-one-site": (
+        "a follower of all states begins again when another site answers",
+        "D-9",
+        always(("revisions-of-one-site", lambda self, body: body)),
+        VOTING,
+    ),
     "grant-ends-first": (
         "the master ends the grant before it decides about an incomplete interval",
         "D-22",
@@ -153,6 +197,24 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "the roster changes only while votes close nothing",
         "D-22",
         always(("roster-waits-for-votes", lambda self, then: then())),
+        VOTING,
+    ),
+    "stale-voters-get-the-value": (
+        "a voter that the proposer does not reach gets the value from another voter",
+        "D-22",
+        always(("stale-voters-get-the-value", lambda self, sender, message: None)),
+        VOTING,
+    ),
+    "spare-sites-are-asked": (
+        "a reader asks further sites while the near one does not answer",
+        "D-17",
+        always(("spare-sites-are-asked", lambda self, token, body, sites: None)),
+        VOTING,
+    ),
+    "reached-through-others": (
+        "an agent takes over no job whose master others reach",
+        "D-4",
+        always(("reached-through-others", taken_over)),
         VOTING,
     ),
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from elfmesh.control.closing.interval_closer import IN_FLIGHT_MAX
 from elfmesh.control.jobs.records import FIRST
-from elfmesh.control.register.acceptor import DIRECTORY
+from elfmesh.control.register.lost_votes import DIRECTORY
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.drawing.job import Job
 from tests.sim.swarm.host import Host

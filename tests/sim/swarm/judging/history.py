@@ -25,7 +25,7 @@ from elfmesh.storage.frames import Forgotten, Frame, Sealed
 from elfmesh.storage.results.logs import ResultsLogs
 from tests.sim.swarm.clients import Clients
 from tests.sim.swarm.judging.emitted import early_lines
-from tests.sim.swarm.judging.voted import AT_SITES, at_site
+from tests.sim.swarm.judging.sites import AT_SITES, ControlSteps, SiteWatch, at_site
 from tests.sim.swarm.judging.worker_starts import WorkerStarts, goes_out_last, guarded, on_append, on_put_back
 from tests.sim.swarm.residing.watch import Residence
 from tests.sim.swarm.row_pages import PageWatch
@@ -167,6 +167,7 @@ class History:
     """By host and job: when its worker was told that everything below an interval is closed."""
     worker_starts: WorkerStarts = field(default_factory=WorkerStarts)
     residence: Residence = field(default_factory=Residence)
+    sites: SiteWatch = field(default_factory=SiteWatch)
     opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)
@@ -202,25 +203,28 @@ class History:
         self.recovered(host, local.frames)
         self.pages.tap(local)
         self.residence.tap(local)
-        self._notified(host, local)
-        step = local.core.step
+        steps = ControlSteps(local)
+        self.sites.tap(host, local, self.now, steps)
+        self._notified(host, local, steps)
+        step, moved = local.core.step, steps.watch()
         closed: dict[tuple[bytes, int], int] = {}
         voting: dict[bytes, RegisterCell] = {}
         emitted: dict[tuple[bytes, int], int] = {}
 
         def noted(event: Event, now: float) -> list[Effect]:
             entered()
-            if isinstance(event, ctl.WorkerReport) and event.error:
+            if type(event) is ctl.WorkerReport and event.error:
                 self.worker_errors.append(f"{host}: {event.error}")
-            if isinstance(event, ctl.Sealed):
+            if type(event) is ctl.Sealed:
                 job = self.names.get(event.job, event.job.hex())
                 self.given.setdefault((host, (job, event.incarnation)), []).append(event)
             effects = step(event, now)
-            if isinstance(event, ctl.EarlyMerged):
+            if type(event) is ctl.EarlyMerged:
                 early_lines(self.early, local, event, emitted)
-            for effect in (each for each in effects if type(each) is not Send):
+            for effect in [each for each in effects if type(each) is not Send]:
                 self._effect(host, local, effect)
-            for job_id, master in local.control.leadership.masters.items():
+            masters = local.control.leadership.masters if moved() else {}
+            for job_id, master in masters.items():
                 cell = master.term.committer.cell
                 if voting.get(job_id) is not cell:
                     self.leaders.setdefault((job_id, master.term.epoch), {}).setdefault(host, self.now())
@@ -228,14 +232,12 @@ class History:
                     self.texts.setdefault(led, {})[master.term.manifest.version] = master.term.manifest.text
                     self.terms.setdefault(led, {}).setdefault(master.term.epoch, self.now())
                     if job_id not in voting or voting[job_id].groups != cell.groups:
-                        self.voters.setdefault(master.term.manifest.qualified, []).append(
-                            (self.now(), cell.groups)
-                        )
+                        self.voters.setdefault(led[0], []).append((self.now(), cell.groups))
                     voting[job_id] = cell
                     self.worker_starts.closed(led, self.now(), cell.value.closed)
                 before = closed.setdefault((job_id, master.term.epoch), master.term.closer.next)
-                if master.term.closer.next != before:
-                    closed[job_id, master.term.epoch] = master.term.closer.next
+                if (upto := master.term.closer.next) != before:
+                    closed[job_id, master.term.epoch] = upto
                     self._decided(master, before)
             return effects
 
@@ -255,8 +257,8 @@ class History:
         key = (master.term.manifest.qualified, master.term.manifest.incarnation)
         while start < master.term.closer.next:
             stop = min(master.term.closer.next, master.term.book.changes_after(start))
-            names = tuple(master.term.book.names(master.term.book.required(start)))
-            self.decided.setdefault(key, []).append(Decided(start, stop, master.term.epoch, names))
+            names = master.term.book.names(master.term.book.required(start))
+            self.decided.setdefault(key, []).append(Decided(start, stop, master.term.epoch, tuple(names)))
             start = stop
 
     def _effect(self, host: str, local: LocalAgent, effect: Effect) -> None:
@@ -268,16 +270,15 @@ class History:
             if master is not None and master.term.epoch == record.epoch:
                 self.say(f"{host} publishes {_short(record)}")
                 self.pages.was_published(master, effect)
-                names = master.term.book.names(master.term.book.required(record.index))
-                self.rosters[job, record.epoch, record.index] = tuple(names)
+                book = master.term.book
+                self.rosters[job, record.epoch, record.index] = tuple(book.names(book.required(record.index)))
                 # By the record's version: what follows it may begin with this very interval meanwhile. The
                 # terms leave a version out as soon as its last interval is closed, by this record perhaps.
-                by_version = {
-                    stage.manifest.version: stage.evaluated for stage in master.term._term_state.began.stages
-                }
+                stages = master.term._term_state.began.stages
+                by_version = {stage.manifest.version: stage.evaluated for stage in stages}
                 evaluated = by_version.get(record.version, record.version)
                 self.evaluated[job, record.epoch, record.index] = evaluated
-                revs = {master.term.book.names(1 << number)[0]: rev for number, rev in record.revs}
+                revs = {book.names(1 << number)[0]: rev for number, rev in record.revs}
                 self.revised[job, record.epoch, record.index] = revs
                 self.counters["revisions inside"] += len(revs)
             elif (expected := at_site(local, effect)) is not None:
@@ -296,7 +297,7 @@ class History:
                 job = (member.manifest.qualified, member.manifest.incarnation)
                 self.released.setdefault((host, job), []).append((self.now(), effect.stop))
 
-    def _notified(self, host: str, local: LocalAgent) -> None:
+    def _notified(self, host: str, local: LocalAgent, steps: ControlSteps) -> None:
         """Note the epochs that an agent has told of, and the versions that it has begun.
 
         What it has learned and not yet written counts from the first effect that goes out behind the write: a
@@ -305,22 +306,22 @@ class History:
         step, carry_out = local.core.step, local.pump._outbox._carry_out
         knew: dict[bytes, int] = {}
         waiting: deque[tuple[Effect | None, dict[bytes, int]]] = deque()
+        moved = steps.watch()
 
         def learned(event: Event, now: float) -> list[Effect]:
             effects = step(event, now)
-            knows = local.control.leadership._epochs._known
-            new = {job: epoch for job, epoch in knows.items() if knew.get(job) != epoch}
-            knew.update(new)
-            if new:
+            knows = local.control.leadership._epochs._known if moved() else {}
+            if new := {job: epoch for job, epoch in knows.items() if knew.get(job) != epoch}:
+                knew.update(new)
                 waiting.append((None, new))
-            last = goes_out_last(effects, behind_an_epoch=bool(new))
-            if last is not None and waiting and waiting[-1][0] is None:
+            waits = waiting and waiting[-1][0] is None
+            if waits and (last := goes_out_last(effects, behind_an_epoch=bool(new))) is not None:
                 waiting.append((last, {}))
             return effects
 
         def went_out(effect: Effect) -> None:
             carry_out(effect)
-            if any(watermark is effect for watermark, _ in waiting):
+            if waiting and any(watermark is effect for watermark, _ in waiting):
                 while waiting:
                     watermark, new = waiting.popleft()
                     for job, epoch in new.items():
@@ -342,9 +343,8 @@ class History:
             for copy in member.copy_sender._open.values():
                 if member.copy_sender._is_safe(copy):
                     start = max(copy.event.start, FIRST if member.closed is None else member.closed)
-                    event = copy.event
-                    safe = Safe(self.now(), host, start, event.stop, tuple(copy.at), event.evaluated)
-                    self.safe.setdefault(key, []).append(safe)
+                    about = host, start, copy.event.stop, tuple(copy.at), copy.event.evaluated
+                    self.safe.setdefault(key, []).append(Safe(self.now(), *about))
 
     def answered(self, reader: str, job: str, indices: list[int], start: int | None) -> None:
         """A reader got a page of a job's results."""

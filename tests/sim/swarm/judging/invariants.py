@@ -31,9 +31,13 @@ from tests.sim.swarm.judging.oracle import kept
 from tests.sim.swarm.judging.outcome import Outcome, table
 from tests.sim.swarm.judging.partitions import i5_partitions_are_the_oracles
 from tests.sim.swarm.judging.prefixes import choices, counted, d21_prefixes_are_true
+from tests.sim.swarm.judging.sites import (
+    i19_partial_records_lack_nothing_that_a_site_has,
+    i20_shown_records_are_the_final_ones,
+)
 from tests.sim.swarm.judging.spanning import i5_rows_that_span_intervals
 from tests.sim.swarm.judging.spreading import (
-    i17_voters_are_spread,
+    i17_agents_are_spread,
     i18_pruned_paths_leave_what_is_needed,
 )
 from tests.sim.swarm.judging.sums import i1_buckets_add_up, i1_violations_are_counted
@@ -368,8 +372,10 @@ ALL: dict[str, Invariant] = {
     "topics": topics_deliver_each_post_once,
     "ordered topic": ordered_topic_has_one_order,
     "I16 older": i16_nothing_older_runs,
-    "I17 racks": i17_voters_are_spread,
+    "I17 racks": i17_agents_are_spread,
     "I18 idle paths": i18_pruned_paths_leave_what_is_needed,
+    "I19 site parts": i19_partial_records_lack_nothing_that_a_site_has,
+    "I20 shown": i20_shown_records_are_the_final_ones,
     "no bugs": no_bugs,
 }
 

@@ -179,7 +179,8 @@ def _walked(
 
 
 def as_row(truth: Truth, row: dict[str, Any]) -> Row:
-    return (row["part"], row["n"], int(row["s"])) if truth.job.stated else (row["id"],)
+    """Return a row; records without a partition, such as those after the traffic, have the empty name."""
+    return (row["part"] or "", row["n"], int(row["s"])) if truth.job.stated else (row["id"],)
 
 
 def _torn(out: Outcome, truth: Truth, key: Incarnation, record: ResultRecord) -> list[Written]:

@@ -1,4 +1,4 @@
-"""Whether voters are in as many racks as they can be, and pruned paths leave what is needed.
+"""Whether voters and standbys are in other racks where they can be, and pruned paths leave what is needed.
 
 Owns the invariants and their reading of masters. Counts racks and paths by itself, not by the product's
 measure.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 
 from elfmesh.control.master.master import Master
-from elfmesh.control.paths.layouts import SITES_MIN
+from elfmesh.control.paths.layout import SITES_MIN
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging.outcome import Outcome
 
@@ -22,7 +22,7 @@ KEPT = 2
 
 
 async def crowded(hosts: list[Host]) -> list[str]:
-    """Jobs whose voters could be in more racks, and are not within two minutes."""
+    """Jobs whose voters or standbys could be in other racks, and are not within two minutes."""
     until = asyncio.get_running_loop().time() + CALM_S
     while found := _crowded_now(hosts):
         if asyncio.get_running_loop().time() >= until:
@@ -40,7 +40,8 @@ def _crowded_now(hosts: list[Host]) -> list[str]:
             if job not in newest or master.term.epoch > newest[job].term.epoch:
                 newest[job] = master
     keeping = hosts[0].around.scenario.keeping
-    return [text for master in newest.values() if (text := crowding_of(master, racks, keeping))]
+    voters = [text for master in newest.values() if (text := crowding_of(master, racks, keeping))]
+    return [*voters, *(text for master in newest.values() for text in misplaced(master, racks, keeping))]
 
 
 def crowding_of(master: Master, racks: dict[bytes, str], keeping: str) -> str:
@@ -66,8 +67,31 @@ def crowding_of(master: Master, racks: dict[bytes, str], keeping: str) -> str:
     return f"{master.term.manifest.qualified}: {len(voters)} voters in {len(used)} of {len(possible)} racks"
 
 
-def i17_voters_are_spread(out: Outcome) -> Iterator[str]:
-    """Two minutes after the last fault the voters of a job are in as many racks as they can be."""
+def misplaced(master: Master, racks: dict[bytes, str], keeping: str) -> Iterator[str]:
+    """Return the standbys in the racks of their members, and the plan if it is above its budget.
+
+    Args:
+        master: of the job.
+        racks: of all agents that are up.
+        keeping: the rack whose hosts keep their data there; "": none.
+    """
+    term, budget = master.term, master.term.plan.standbys
+    members = {entry.number: entry.contact.id for entry in term.book.active}
+    if term.plan.standby_s is None or term.stopping or not racks.keys() >= {*members.values()}:
+        return
+    name, used = term.manifest.qualified, {racks[agent] for agent in members.values()}
+    for number, agent in members.items():
+        standby = term.members.standby_of(number)
+        if standby is not None and racks[standby.contact.id] == racks[agent] != keeping and len(used) > 1:
+            yield f"{name}: the standby of member {number} is in its rack, {racks[agent]}"
+    planned, share = term.standby_plans.standbys or (), budget.amount * len(members)
+    most = {"members": budget.amount, "share": share}.get(budget.unit, len(members))
+    if len(planned) > most or not members.keys() >= {*planned}:
+        yield f"{name}: the plan {planned} is above {budget} of {len(members)} members"
+
+
+def i17_agents_are_spread(out: Outcome) -> Iterator[str]:
+    """Two minutes after the last fault voters and standbys are in other racks if they can be (D-4, D-21)."""
     yield from out.crowded
 
 

@@ -57,6 +57,7 @@ class Residence:
     """The watch of one run.
 
     Attributes:
+        watches: whether the run may have hosts that keep their data.
         kept: racks of the hosts that keep their data, by id of their agents.
         racks: of all hosts, by name.
         keeping: names of the hosts that keep their data.
@@ -64,6 +65,7 @@ class Residence:
         elsewhere: those of them that went to an agent of another rack.
     """
 
+    watches: bool = False
     kept: dict[bytes, str] = field(default_factory=dict)
     racks: dict[str, str] = field(default_factory=dict)
     keeping: set[str] = field(default_factory=set)
@@ -76,6 +78,7 @@ class Residence:
 
     def gate(self, host: Place, keeping: str, storage: Storage, agent: bytes) -> AuthorityGate:
         """Return the gate of an agent that begins; its host keeps its data if it is in the rack `keeping`."""
+        self.watches = bool(keeping)
         self._racks[agent] = self.racks[host.name] = host.rack
         if host.rack != keeping:
             return open_gate(storage, host.clock.us)
@@ -85,12 +88,14 @@ class Residence:
 
     def tap(self, local: LocalAgent) -> None:
         """Watch what an agent sends, in runs with hosts that keep their data."""
+        if not self.watches:
+            return
         me = local.control.context.me.id
         step = local.core.step
 
         def watched(event: object, now: float) -> list[Effect]:
             effects = step(event, now)  # type: ignore[arg-type]  # passed on as it is
-            for effect in effects if self.kept else ():
+            for effect in effects:
                 if type(effect) is Send:
                     self._sent(me, effect)
             return effects
