@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import NAMES
+from tests.exhaustive import nightly
 
 pytestmark = pytest.mark.apart
 
@@ -24,8 +25,9 @@ QUICK = {
     "planners": "skew",
     "replication": "accuracy",
     "startup": "commands",
+    "wide_area": "legs",
 }
-"""A part that takes a few seconds, of one benchmark of each kind; `make test-all` runs all parts of all."""
+"""A part that takes a few seconds, of one benchmark of each kind; `make test-nightly` runs all parts."""
 
 
 @pytest.mark.slow
@@ -34,7 +36,7 @@ def test_a_part_of_a_benchmark_runs(name: str) -> None:
     check(name, "--part", QUICK[name])
 
 
-@pytest.mark.exhaustive
+@nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_runs_and_reports_where_its_figures_come_from(name: str) -> None:
     check(name)

@@ -15,7 +15,15 @@ from elfmesh.api.host_rules import better_name, masters, members_rule, rule_of
 from elfmesh.control.jobs.failure_domains import domain_text
 from elfmesh.control.jobs.manifest import JobNames
 from elfmesh.control.jobs.plan import JobPlan
-from elfmesh.control.paths.layout import by_group, crossings, group_of, label_error, notes, planned
+from elfmesh.control.paths.layout import (
+    by_group,
+    crossings,
+    group_of,
+    label_error,
+    notes,
+    planned,
+    site_notes,
+)
 from elfmesh.control.protocol.replies_plan import JobLayout, PlannedGroup, PlannedLayout, PlannedSite
 from elfmesh.errors import DataError
 from elfmesh.machine import Contact
@@ -43,7 +51,7 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
     rule = members_rule(agents, plan)
     (home, job), *others = masters(contacts.values(), qualified, rule)
     members = [contacts[each] for each in carrying if allows(rules[each], home)]
-    if problem := label_error([contacts[each] for each in carrying], plan.across):
+    if problem := label_error([contacts[each] for each in carrying], *plan.domains):
         raise DataError(problem, where=qualified)
     found = None
     if plan.paths:
@@ -79,7 +87,7 @@ def expected_layout(agents: Sequence[Mapping[str, Any]], names: JobNames, plan: 
     counts: dict[str, Any] = {} if cost is None else {"messages": cost[0], "messages_of_one": cost[1]}
     shape: dict[str, Any] = {"paths": plan.paths, "across": plan.across, "layout": layout, "notes": remarks}
     if plan.paths:
-        shape["copies"] = plan.copies
+        shape |= {"copies": plan.copies, "warnings": site_notes(found, plan.across, plan.paths)}
     return JobLayout(job=qualified, **shape, **counts)
 
 

@@ -85,6 +85,10 @@ def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str,
         "inputs": [_input(part) for part in parts],
     }
     agents = [line for part in parts for line in _agent_steps(part)]
+    if job is not None and job.replicas:
+        peers = "1 peer" if job.replicas == 1 else f"{job.replicas} peers"
+        others = f"other {job.replicas_across or 'rack'}s"
+        agents.append(f"store each contribution also on {peers}, in {others} first")
     if job is not None and job.standby_us is not None:
         lag = format_duration(job.standby_us)
         which = "" if job.standbys.unit == "all" else f", of the members that STANDBY {job.standbys} chooses,"

@@ -153,6 +153,8 @@ def test_explain_shows_what_seals_partitions() -> None:
             0,
             "ship the open windows to a standby, which lacks at most the newest 2 s",
         ),
+        ("REPLICAS 2 ACROSS region", 0, "store each contribution also on 2 peers, in other regions first"),
+        ("REPLICAS 1", 0, "store each contribution also on 1 peer, in other racks first"),
         ("PATHS 1 ACROSS rack", 1, "merge inside each rack, whose gateway sends one part to the master"),
         ("PATHS 3", 1, "merge inside each region or rack, whose gateway sends one part to each site"),
         (

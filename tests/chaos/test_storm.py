@@ -55,7 +55,7 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path, weather: Weather)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", few((RACKS_QUICK, RACKS_LONG), 1))
+@pytest.mark.parametrize("kills", few((RACKS_QUICK, RACKS_LONG), 1, 0))
 def test_racks_that_are_killed_at_once_lose_and_double_nothing_beside_their_standbys(
     tmp_path: Path, kills: int
 ) -> None:

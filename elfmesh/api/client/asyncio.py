@@ -21,6 +21,7 @@ from elfmesh.api.client.result_interval import ResultInterval
 from elfmesh.api.client.unix_socket import HOST, PREFIX, socket_path
 from elfmesh.api.identity.credentials import Credentials, default_credentials
 from elfmesh.api.line_parts import OPEN_STATES, whole
+from elfmesh.errors import ConfigError, Unreachable
 
 if TYPE_CHECKING:
     from elfmesh.api.client.live import LiveAnswer
@@ -65,6 +66,7 @@ class AsyncClient:
         self._base = f"{'http' if self._context is None else 'https'}://{host}"
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._answered = False
 
     async def __aenter__(self) -> AsyncClient:
         connector = None if self._path is None else aiohttp.UnixConnector(self._path)
@@ -173,10 +175,21 @@ class AsyncClient:
         return await self.ask("empty", job, creator=creator)
 
     async def insert(
-        self, program: str, lines: list[bytes], *, stream: str | None, producer: str, position: int
+        self,
+        program: str,
+        lines: list[bytes],
+        *,
+        stream: str | None,
+        producer: str,
+        position: int,
+        stamp: str = "",
     ) -> int:
-        """Insert records into a stream of a program at this agent; see `elfmesh.Job.insert`."""
-        query = {"producer": producer, "position": position} | ({"stream": stream} if stream else {})
+        """Insert records into a stream of a program at this agent; see `elfmesh.Job.insert`.
+
+        Lines that begin with `{"ts":"STAMP"` get the agent's time.
+        """
+        query: dict[str, Any] = {"producer": producer, "position": position, "stamp": stamp}
+        query |= {"stream": stream} if stream else {}
         target = f"/v1/programs/{program}/insert?{urlencode(query)}"
         status, text, _ = await self._request("POST", target, b"\n".join(lines), 0.0)
         answer = parse_json(text)
@@ -217,18 +230,47 @@ class AsyncClient:
     ) -> tuple[int, bytes, Mapping[str, str]]:
         if self._session is None:
             raise RuntimeError("use `async with AsyncClient(...) as client`")
+        headers = self._headers()
+        while True:
+            answer = await self._once(self._session, headers, method, target, body, wait_s)
+            # a restarted agent has a new token, which it may have written after it was read here
+            if answer[0] != http.client.UNAUTHORIZED or headers == (headers := self._headers()):
+                return answer
+
+    def _headers(self) -> dict[str, str]:
+        """Return the authentication headers.
+
+        Raises ConfigError if there is no token, and Unreachable if there was one for an earlier answer.
+        """
+        try:
+            return {} if self._path is not None else self._credentials.headers(self._address)
+        except ConfigError as error:
+            if not self._answered:
+                raise
+            raise Unreachable(f"the agent at {self._address} is away: {error}") from None
+
+    async def _once(
+        self,
+        session: aiohttp.ClientSession,
+        headers: dict[str, str],
+        method: str,
+        target: str,
+        body: dict[str, Any] | bytes | None,
+        wait_s: float,
+    ) -> tuple[int, bytes, Mapping[str, str]]:
         timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
         try:
-            async with self._session.request(
+            async with session.request(
                 method,
                 self._base + target,
                 json=body if isinstance(body, dict) else None,
                 data=io.BytesIO(body) if isinstance(body, bytes) else None,
-                headers={} if self._path is not None else self._credentials.headers(self._address),
+                headers=headers,
                 ssl=self._context or True,
                 allow_redirects=False,
                 timeout=timeout,
             ) as response:
+                self._answered = True
                 return response.status, await response.read(), response.headers
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(self._address, error) from None

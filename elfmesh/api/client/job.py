@@ -19,6 +19,7 @@ import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,6 +49,7 @@ from elfmesh.api.client.job_values import (
     packed,
     program_name,
     result_of,
+    time_text,
 )
 from elfmesh.control.jobs.manifest import CREATOR
 from elfmesh.control.protocol import program_frames
@@ -160,8 +162,8 @@ class Job:
         """Insert records into the job's source at this agent. They are durable on return and count once.
 
         Args:
-            records: (key, value) pairs, which become {"key", "value", "ts"}, or mappings, which get the
-                current time as `ts` if they have none.
+            records: (key, value) pairs, which become {"key", "value", "ts"}, or mappings. Those without
+                `ts` get the time at which the agent queues them.
             stream: which of the agent's streams `program://NAME` to use, if there are several.
             producer: name of the producer whose positions continue across restarts of this process; None:
                 this process.
@@ -179,13 +181,12 @@ class Job:
         """
         if (producer is None) != (position is None):
             raise UsageError("a producer and its position must be given together")
-        lines = lines_of(records)
+        lines = lines_of(records, stamp := time_text())
         if not lines:
             return position or self._inserted
+        insert = partial(self._agent_client.insert, self.name, lines, stream=stream, stamp=stamp)
         async with self._placed(producer, position) as (name, at):
-            return await repeated(
-                lambda: self._agent_client.insert(self.name, lines, stream=stream, producer=name, position=at)
-            )
+            return await repeated(lambda: insert(producer=name, position=at))
 
     async def post(
         self, topic: str, message: Any, *, producer: str | None = None, position: int | None = None
@@ -204,7 +205,7 @@ class Job:
         name = topic_name(topic)
         data = post_text(message)
         if name not in self._known_topics:
-            await check_topic(self._agent_client, name, self.creator)
+            await repeated(lambda: check_topic(self._agent_client, name, self.creator))
             self._known_topics.add(name)
         async with self._placed(producer, position) as (own, at):
             return await repeated(lambda: self._agent_client.post(name, data, producer=own, position=at))
@@ -222,7 +223,8 @@ class Job:
 
     async def position(self, producer: str, *, stream: str | None = None) -> int | None:
         """Return the newest durable position of a producer at this agent, or None if it has none."""
-        return await self._agent_client.position(self.name, stream=stream, producer=producer)
+        client = self._agent_client
+        return await repeated(lambda: client.position(self.name, stream=stream, producer=producer))
 
     async def flush(self, *, tentative: bool = False) -> Result | None:
         """Return the newest result of the job over all agents, or None if there is none.
@@ -232,11 +234,9 @@ class Job:
         """
         offsets = await self._agent_client.offsets(self.name, creator=self.creator)
         latest = read_reply(ResultOffsets, offsets).latest
-        newest = None
         found = self.results(self.name, start=latest, tentative=tentative, creator=self.creator)
-        async for each in found:
-            newest = each
-        return newest
+        newest = [each async for each in found][-1:]
+        return newest[0] if newest else None
 
     async def empty(self) -> dict[str, Any]:
         """Start a new batch on all agents at one boundary. The answer contains the first interval."""

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ FOLLOW_S = 5.0
 """How long one request for the next posts waits."""
 
 log = logging.getLogger("elf.program")
+T = TypeVar("T")
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -260,8 +261,8 @@ def post_text(message: Any) -> bytes:
     return data
 
 
-async def repeated(call: Callable[[], Awaitable[int]]) -> int:
-    """Repeat an insert or post, which has a position, while the agent is away, for at most `MESSAGE_S`.
+async def repeated(call: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a read, or an insert or post with its position, while the agent is away, at most `MESSAGE_S`.
 
     Raises Unreachable if the agent was away for longer.
     """

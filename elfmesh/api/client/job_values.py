@@ -112,9 +112,16 @@ def early_of(each: dict[str, Any]) -> EarlyResult:
     return EarlyResult(*about, agents, each["version"])
 
 
-def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]]) -> list[bytes]:
-    """Encode records as JSON lines. Raises UsageError if JSON cannot represent a value."""
-    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+def time_text() -> str:
+    """Return the current time as records have it."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def lines_of(records: Iterable[tuple[str, Any] | Mapping[str, Any]], now: str) -> list[bytes]:
+    """Encode records as JSON lines, with the time `now` at the beginning of those that have none.
+
+    Raises UsageError if JSON cannot represent a value.
+    """
     lines = []
     for record in records:
         if isinstance(record, Mapping):

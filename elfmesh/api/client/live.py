@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ import pyarrow as pa
 from elfmesh.api.client.client_base import error_from, job_path, parse_json
 from elfmesh.api.client.failures import failure_of
 from elfmesh.api.client.result_interval import html_of
-from elfmesh.api.client.result_range import interval_from
+from elfmesh.api.client.result_range import ResultSource, interval_from
 from elfmesh.arrow_kernels import pc
 from elfmesh.control.jobs.spark_types import HEAD
 from elfmesh.control.protocol.replies import ResultOffsets, read_reply
@@ -34,35 +34,6 @@ LOOKED_AT = 16
 
 POLL_S = 0.2
 FINAL = ("FINAL", "FINAL_PARTIAL")
-
-
-class ResultSource(Protocol):
-    """Interface of a client that reads results."""
-
-    @property
-    def address(self) -> str:
-        """Address of the agent."""
-        ...
-
-    def offsets(self, job: str) -> dict[str, Any]:
-        """Return the first and the last interval of a results log."""
-        ...
-
-    def describe(self, job: str) -> dict[str, Any]:
-        """Return the details of a job."""
-        ...
-
-    def results(
-        self, job: str, *, start: int | None, limit: int | None = ..., state: str = ..., rows: bool
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the records from `start` on, with or without their rows."""
-        ...
-
-    def open(
-        self, method: str, target: str, *, timeout_s: float
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Send a request and return the connection and the unread response."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

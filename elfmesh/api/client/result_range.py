@@ -7,21 +7,47 @@ therefore converted from one record. Records without rows are read, never the ro
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import http.client
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from elfmesh.units import parse_duration_us
-
-if TYPE_CHECKING:
-    from elfmesh.api.client.client import Client
-    from elfmesh.api.client.live import ResultSource
 
 GROWTH = 4
 """Factor from one attempt to the next. A run of empty intervals is one record, so that the first attempt may
 read too few."""
 
 
-def first_of_last(client: Client, job: str, count: int) -> int | None:
+class ResultSource(Protocol):
+    """Interface of a client that reads results."""
+
+    @property
+    def address(self) -> str:
+        """Address of the agent."""
+        ...
+
+    def offsets(self, job: str) -> dict[str, Any]:
+        """Return the first and the last interval of a results log."""
+        ...
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """Return the details of a job."""
+        ...
+
+    def results(
+        self, job: str, *, start: int | None, limit: int | None = ..., state: str = ..., rows: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the records from `start` on, with or without their rows."""
+        ...
+
+    def open(
+        self, method: str, target: str, *, timeout_s: float
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Send a request and return the connection and the unread response."""
+        ...
+
+
+def first_of_last(client: ResultSource, job: str, count: int) -> int | None:
     """Return the number of the first of the newest `count` records; None if there is no record."""
     offsets = client.offsets(job)
     earliest, latest = offsets["earliest"], offsets["latest"]

@@ -1,11 +1,12 @@
 """The routes of the API for programs: a WebSocket for messages, and a POST for inserted records.
 
   GET  /v1/programs/NS/NAME            WebSocket: ?creator=C&process=HEX; frames: program_frames.py
-  POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N, lines in the body -> {"position"}
+  POST /v1/programs/NS/NAME/insert     ?stream=S&producer=P&position=N&stamp=T, lines -> {"position"}
   POST /v1/programs/NS/NAME/post       ?stream=S&producer=P&position=N, one message as JSON -> {"position"}
   GET  /v1/programs/NS/NAME/position   ?stream=S&producer=P -> {"position"}: the newest durable, or null
 
-A malformed frame ends the connection. An insert is answered when the records are durable.
+A malformed frame ends the connection. An insert is answered when the records are durable. Lines that begin
+with the time T get the agent's time; an agent of an earlier release leaves them as they are.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ INSERT_BYTES_MAX = 4 << 20
 POSITION_MAX = (1 << 63) - 1
 POSITION_DIGITS_MAX = len(str(POSITION_MAX))
 PRODUCER_MAX = 256
+STAMP_MAX = 32
 BAD_FRAME = 1008
 
 
@@ -58,8 +60,11 @@ class Target(Protocol):
 
     def position(self, producer: str) -> int | None: ...
 
-    async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
-        """Store records. Returns the producer's newest position when they are durable."""
+    async def insert(self, producer: str, position: int, lines: list[bytes], stamp: str = "") -> int:
+        """Store records. Returns the producer's newest position when they are durable.
+
+        Lines that begin with the time `stamp` get the agent's time.
+        """
         ...
 
     async def post(self, producer: str, position: int, message: bytes) -> int:
@@ -131,7 +136,10 @@ async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
     lines = [line for line in body.split(b"\n") if line.strip()]
     if not lines:
         raise UsageError("an insert without records")
-    return json_response(OK, {"position": await target.insert(_producer(request), position, lines)})
+    stamp = request.query.get("stamp", "")
+    if not stamp.isascii() or len(stamp) > STAMP_MAX:
+        raise UsageError(f"stamp is a time of at most {STAMP_MAX} characters")
+    return json_response(OK, {"position": await target.insert(_producer(request), position, lines, stamp)})
 
 
 async def post(request: web.Request, host: ProgramHost) -> web.StreamResponse:

@@ -104,7 +104,7 @@ async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.
 
     Empty lines show that the agent is alive.
     """
-    first = await ask("results", {"revision": 0, **body, "wait": 0})
+    first = await ask("results", {"revision": 0, **body, "wait": 0, "site": ""})
     if first.status != OK:
         return json_response(first.status, first.body)
     response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
@@ -118,13 +118,13 @@ async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.
 async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any], reply: Reply) -> None:
     loop = asyncio.get_running_loop()
     following, revision, received_at = body.get("from"), 0, loop.time()
-    numbering = ""
+    numbering = site = ""
     while True:
         if reply.status == OK:
             received_at = loop.time()
             await _write(response, ask, body, reply.payload)
             page, upto = read_reply(ResultPage, reply.body), body.get("to")
-            revision, numbering = page.revision or 0, str(page.incarnation)
+            revision, numbering, site = page.revision or 0, str(page.incarnation), page.site or ""
             if page.latest >= page.earliest:  # "next" of an empty log has no meaning
                 following = page.next if reply.payload else following
             if upto is not None and page.latest >= upto and not reply.payload:
@@ -137,7 +137,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
             await asyncio.sleep(RETRY_S)
             await response.write(b"\n")
         question = {**body, "from": following, "limit": FOLLOW_LIMIT, "wait": FOLLOW_WAIT_S}
-        question |= {"revision": revision, "near": numbering}
+        question |= {"revision": revision, "near": numbering, "site": site}
         try:
             reply = await ask("results", question)
         except Unreachable as error:

@@ -106,7 +106,7 @@ class ShareRun(LogRun):
             parser = self._parser_of(stream, paths[start], hosts[start], block.data)
             parsed = parse_block(parser, block, self.statement.fields_of(stream))
             self._check(parser, stream)
-            self._say_format(parser, paths[start], parsed)
+            self._say_format(parser, paths[start], parsed, block.data)
             yield read_block(parsed, block)
 
     def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:

@@ -89,18 +89,20 @@ async def test_inserts_of_one_process_do_not_overtake_each_other(api: Api, kept:
     """The second would make the first one's position old, and its records would be taken for doubles."""
     take, away = kept.insert, [True]
 
-    async def insert(producer: str, position: int, lines: list[bytes]) -> int:
+    async def insert(producer: str, position: int, lines: list[bytes], stamp: str = "") -> int:
         if away:
             away.clear()
             raise Unreachable("the agent is starting")
         newest = kept.position(producer)
-        return newest if newest and position <= newest else await take(producer, position, lines)
+        return newest if newest and position <= newest else await take(producer, position, lines, stamp)
 
     kept.insert = insert  # type: ignore[method-assign]  # records the inserts
     job = Inserting(f"{api.host}:{api.port}")
     await serving(job, lambda: job.outcome is not None)
     assert job.outcome == [1, 2]
-    assert [json.loads(line)["key"] for _, _, lines in kept.taken for line in lines] == ["a", "b"]
+    found = [json.loads(line) for _, _, lines in kept.taken for line in lines]
+    assert [each["key"] for each in found] == ["a", "b"]
+    assert [each["ts"] for each in found] == kept.stamps, "the agent gives them its own time"
 
 
 async def test_a_program_without_an_agent_to_attach_to_fails_at_once() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 import elfmesh
 from elfmesh.api.client.job_topics import PostBatch, TopicReader, post_text, topic_name
@@ -232,3 +234,43 @@ def test_a_topic_has_the_name_of_a_job() -> None:
     assert topic_name("ads.clicks") == topic_name("ads/clicks") == "ads/clicks"
     with pytest.raises(UsageError, match="name of a job"):
         topic_name("a b")
+
+
+class Posting(elfmesh.Job):
+    """Posts once, behind the newest position of its producer."""
+
+    name = "ads/follow"
+
+    async def on_start(self) -> None:
+        newest = await self.position("p", stream="clicks")
+        assert newest is not None
+        await self.post("ads/clicks", "x", producer="p", position=newest + 1)
+        self.stop()
+
+
+@pytest.mark.parametrize("answered", range(4))
+async def test_an_agent_that_goes_away_during_the_first_post_gets_it_when_it_is_back(
+    answered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elfmesh.api.client.job_topics.AGAIN_S", 0.0)
+    asked: list[str] = []
+
+    async def attach(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        return socket
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        if len(asked) in (answered + 1, answered + 2):
+            return web.json_response({"error": "away"}, status=503)
+        return web.json_response({"text": "CREATE TOPIC ads.clicks DELIVERY ORDERED", "position": 7})
+
+    app = web.Application()
+    app.router.add_get("/v1/programs/ads/follow", attach)
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app, host="127.0.0.1") as server, asyncio.timeout(PATIENCE_S):
+        await Posting(f"{server.host}:{server.port}").serve()
+    assert asked[-1] == "/v1/programs/ads/clicks/post"
+    assert len(set(asked)) < len(asked), "a request was repeated"

@@ -29,7 +29,7 @@ def test_a_program_needs_a_valid_name_and_plain_values(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is over"):
         packed(b"x" * (program_frames.MESSAGE_BYTES_MAX + 1))
     with pytest.raises(UsageError, match="JSON"):
-        lines_of([{"k": object()}])
+        lines_of([{"k": object()}], "2026-01-01T00:00:00Z")
     file = tmp_path / "two.py"
     kinds = "".join(f"class {kind}(elfmesh.Job): name = 'a/{kind}'\n" for kind in "AB")
     file.write_text(f"import elfmesh\n{kinds}")

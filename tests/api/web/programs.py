@@ -51,11 +51,13 @@ class Kept:
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, int, list[bytes]]] = []
+        self.stamps: list[str] = []
 
     def position(self, producer: str) -> int | None:
         return max((at for name, at, _ in self.taken if name == producer), default=None)
 
-    async def insert(self, producer: str, position: int, lines: list[bytes]) -> int:
+    async def insert(self, producer: str, position: int, lines: list[bytes], stamp: str = "") -> int:
+        self.stamps.append(stamp)
         self.taken.append((producer, position, lines))
         return position
 

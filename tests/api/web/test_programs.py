@@ -81,6 +81,8 @@ async def test_a_program_that_may_not_attach_is_refused(
         ("producer=p&position=99999999999999999999", b"x"),
         (f"producer=p&position={'9' * 5000}", b"x"),
         ("position=1", b"x"),
+        ("producer=p&position=1&stamp=%C3%A4", b"x"),
+        (f"producer=p&position=1&stamp={'1' * 33}", b"x"),
         (f"position=1&producer={'p' * 300}", b"x"),
         ("producer=p&position=1", b"\n \n"),
         ("producer=p&position=1", b"x" * (INSERT_BYTES_MAX + 1)),

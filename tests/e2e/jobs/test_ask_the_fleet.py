@@ -110,6 +110,21 @@ def test_history_begins_at_the_stated_time(fleet: Fleet) -> None:
     assert nothing["rows"] == [{"n": 0}]
 
 
+def test_a_second_query_reads_the_records_of_its_range_only(fleet: Fleet) -> None:
+    """The first one makes the time index of the logs; records that are passed over are in no bucket."""
+    day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    for number in range(3):
+        with fleet.log(number).open("a") as file:
+            for at in range(0, 86_400, 4):
+                ts = (day + datetime.timedelta(seconds=at)).isoformat()
+                file.write(json.dumps({"ts": ts, "status": 200, "ms": 1, "pad": "x" * 1200}) + "\n")
+    hour = ("--from", "2026-01-01T20:00:00Z", "--to", "2026-01-01T21:00:00Z", "--complete")
+    ((first,), _), ((second,), _) = (ask(fleet[0], COUNT, *hour) for _ in range(2))
+    assert first["rows"] == second["rows"] == [{"status": 200, "n": 2700, "ms": 2700}]
+    assert first["counts"]["filtered"] == 54_000
+    assert second["counts"]["filtered"] < first["counts"]["filtered"] / 2
+
+
 def test_a_query_between_two_times_has_the_rows_of_run(fleet: Fleet) -> None:
     times = sorted(each["ts"] for each in records(fleet))
     between = ("--from", times[len(times) // 4], "--to", times[len(times) // 2])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,20 @@ class Programs:
             )
         self.processes.append(process)
         return process
+
+    def wait_attached(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for a program that notes "attached". One whose agent is away at its first attempt ends."""
+
+        def is_attached() -> bool:
+            self.check([process])
+            return process.pid in self.noted("attached")
+
+        eventually(is_attached, what="the program")
+
+    def check(self, processes: Sequence[subprocess.Popen[bytes]] = ()) -> None:
+        """Fail if a program (default: any) has failed, because its posts are then waited for in vain."""
+        codes = {process.poll() for process in processes or self.processes}
+        assert codes <= {None, 0, -signal.SIGKILL}, (self.directory / "stderr").read_text()[-3000:]
 
     def noted(self, name: str) -> list[Any]:
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import elfmesh
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.programs.test_programs import Programs, programs
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.apart
 
@@ -53,9 +56,20 @@ def received(started: Programs, agent: Agent) -> list[Line]:
     return list(found.values())
 
 
-def publish(fleet: Fleet, started: Programs) -> None:
-    for agent in fleet:
-        started.start("Publisher", agent, POSTS)
+def publish(fleet: Fleet, started: Programs) -> list[subprocess.Popen[bytes]]:
+    return [started.start("Publisher", agent, POSTS) for agent in fleet]
+
+
+def wait_received(
+    fleet: Fleet, started: Programs, wanted: int, needed: Sequence[subprocess.Popen[bytes]] = ()
+) -> None:
+    """Wait until each vertex has received so many posts, while no program (default: any) has failed."""
+
+    def is_received() -> bool:
+        started.check(needed)
+        return all(len(received(started, each)) == wanted for each in fleet)
+
+    eventually(is_received, what="all posts")
 
 
 ORDERED = "CREATE TOPIC test.words DELIVERY ORDERED"
@@ -69,17 +83,17 @@ def test_every_vertex_receives_the_same_sequence(tmp_path: Path, text: str, *, k
         start(fleet, tmp_path)
         fleet[0].apply(text)
         vertices = [started.start("Vertex", agent) for agent in fleet]
-        publish(fleet, started)
+        publishers = publish(fleet, started)
         if kills:
+            started.wait_attached(publishers[1])
             eventually(lambda: len(received(started, fleet[1])) >= 10, what="the first posts")
             vertices[1].kill()
             vertices[1].wait()
-            started.start("Vertex", fleet[1])
+            started.wait_attached(started.start("Vertex", fleet[1]))
             fleet[1].kill()
             fleet[1].start([fleet[0].overlay])
             fleet[1].wait_ready()
-        wanted = 2 * (POSTS + SEALS)
-        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        wait_received(fleet, started, 2 * (POSTS + SEALS))
         first, second = (received(started, agent) for agent in fleet)
         assert first == second
         for producer in {line[0] for line in first}:
@@ -112,6 +126,7 @@ def test_the_sequence_outlives_kills_of_programs_agents_and_masters(
                 vertices[at].kill()
                 vertices[at].wait()
                 vertices[at] = started.start("Vertex", fleet[at])
+                started.wait_attached(vertices[at])
             else:
                 asked = fleet[(at + 1) % 3]
                 (master,) = (each["master"] for each in asked.get("/v1/jobs")["jobs"])
@@ -122,11 +137,11 @@ def test_the_sequence_outlives_kills_of_programs_agents_and_masters(
                 killed.start([other.overlay])
                 killed.wait_ready()
             for each in publishers:
-                each.wait(60)
+                each.wait(PATIENCE_S)
         last = [started.start("Publisher", agent, POSTS + 5 * len(rounds)) for agent in fleet]
-        assert [each.wait(60) for each in last] == [0, 0, 0]
+        assert [each.wait(PATIENCE_S) for each in last] == [0, 0, 0]
         wanted = 3 * (POSTS + 5 * len(rounds) + SEALS)
-        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        wait_received(fleet, started, wanted, vertices)
         first, *others = ([line[:2] for line in received(started, agent)] for agent in fleet)
         assert all(each == first for each in others)
         for producer in {name for name, _ in first}:
@@ -140,7 +155,7 @@ def test_a_sealed_topic_delivers_whole_partitions_in_order(tmp_path: Path) -> No
         for agent in fleet:
             started.start("Vertex", agent)
         publish(fleet, started)
-        eventually(lambda: all(len(received(started, each)) == 2 * POSTS for each in fleet), what="all posts")
+        wait_received(fleet, started, 2 * POSTS)
         first, second = (received(started, agent) for agent in fleet)
         assert {line[3]["campaign"] for line in first} == {"c0", "c1", "c2"}
         for campaign in ("c0", "c1", "c2"):
@@ -157,8 +172,7 @@ def test_an_unordered_topic_delivers_each_post_once(tmp_path: Path) -> None:
         for agent in fleet:
             started.start("Vertex", agent)
         publish(fleet, started)
-        wanted = 2 * (POSTS + SEALS)
-        eventually(lambda: all(len(received(started, each)) == wanted for each in fleet), what="all posts")
+        wait_received(fleet, started, 2 * (POSTS + SEALS))
         first, second = (sorted(line[:2] for line in received(started, agent)) for agent in fleet)
         assert first == second
         assert any(line[4] for line in received(started, fleet[0])), "some before their interval was closed"

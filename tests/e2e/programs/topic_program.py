@@ -31,6 +31,7 @@ class Publisher(elfmesh.Job):
     name = "test/publisher"
 
     async def on_start(self) -> None:
+        note("attached", os.getpid())
         producer = f"p-{self.api}"
         for number in range(POSTS):
             body = {"campaign": f"c{number % 3}", "event": "click", "number": number}
@@ -51,6 +52,9 @@ class Vertex(elfmesh.Job):
 
     name = "test/vertex"
     topics = ("test.words",)
+
+    async def on_start(self) -> None:
+        note("attached", os.getpid())
 
     async def on_post(self, topic: str, batch: PostBatch) -> None:
         for each in batch.posts:

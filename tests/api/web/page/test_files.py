@@ -17,7 +17,7 @@ from tests.control.fakes import FakeBackend
 
 Api = TestClient[Any, Any]
 
-TRANSFER_BYTES_MAX = {"zstd": 200_000, "gzip": 220_000}
+TRANSFER_BYTES_MAX = {"zstd": 205_000, "gzip": 220_000}
 
 JOB = "CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"
 

@@ -8,6 +8,7 @@ import { overviewView } from "./overview.js";
 import { learnLoads } from "./loads.js";
 import { overlayView } from "./overlay.js";
 import { jobView } from "./job.js";
+import { pathsView } from "./paths.js";
 import { standbysView } from "./standbys.js";
 import { fill, h, names, say } from "./text.js";
 
@@ -165,7 +166,7 @@ async function route() {
   const [, view = "", ...rest] = decodeURI(path).split("/");
   const job = rest.map(decodeURIComponent).join("/");
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.getAttribute("href") === `#/${["job", "standbys"].includes(view) ? "" : view}`;
+    const here = link.getAttribute("href") === `#/${["job", "paths", "standbys"].includes(view) ? "" : view}`;
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -180,6 +181,7 @@ async function route() {
   else if (view === "overlay") overlayView(main, world, signal, learnAgents);
   else if (view === "coordination") coordinationView(main, world, signal);
   else if (view === "job" && job) opened.view = jobView(main, world, signal, job, query);
+  else if (view === "paths" && job) pathsView(main, world, signal, job);
   else if (view === "standbys" && job) {
     if (!world.agents.length) await learnAgents(signal).catch(() => {});
     if (!signal.aborted) standbysView(main, world, signal, job);

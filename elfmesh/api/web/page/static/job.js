@@ -7,6 +7,7 @@ import { History, INTERVALS_MAX } from "./history.js";
 import { completeness, fact, jobLink, stateTag } from "./overview.js";
 import { RangePicker, intervalsIn, iso, rangeOf, rangeQuery, readIntervals } from "./range.js";
 import { rows as treeRows } from "./ring.js";
+import { pathsLink } from "./paths.js";
 import { standbysLink } from "./standbys.js";
 import { Table } from "./table.js";
 import { cell, clock, fill, h, names, number, percent, say, seconds, showLines } from "./text.js";
@@ -364,8 +365,8 @@ class JobPage {
     this.buttonState = state;
     const target = jobPath(this.job);
     const edit = h("a", { class: "button", href: `#/console/${this.job.split("/").map(encodeURIComponent).join("/")}` }, may ? "Edit" : "Open in console");
-    const standbys = h("a", { class: "button", href: standbysLink(this.job) }, "Standbys");
-    if (!may || !about) return void fill(this.buttons, standbys, edit);
+    const views = [[standbysLink, "Standbys"], [pathsLink, "Paths"]].map(([link, text]) => h("a", { class: "button", href: link(this.job) }, text));
+    if (!may || !about) return void fill(this.buttons, views, edit);
     const paused = about.state === "paused";
     const verb = paused ? "resume" : "pause";
     const then = () => this.describe();
@@ -374,7 +375,7 @@ class JobPage {
       paused ? "Resume" : "Pause", async () => (await post(`${target}/${verb}`), then()));
     const erase = () => this.world.ask(`Delete ${this.job}?`, "The job stops on all agents, and its results are deleted. You cannot undo this.",
       "Delete", async () => (await remove(target), (location.hash = "#/")), "danger");
-    fill(this.buttons, standbys, edit,
+    fill(this.buttons, views, edit,
       h("button", { type: "button", on: { click: toggle } }, paused ? "Resume" : "Pause"),
       h("button", { type: "button", class: "danger", on: { click: erase } }, "Delete"));
   }
