@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small guard bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small guard bench-venvs bench-peers wide-sim wide-bench page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,7 +43,7 @@ PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 
 # Each of some hundred processes, and each collection of tests, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (16 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets
@@ -52,11 +52,11 @@ quick: $(NATIVE) ## what a contributor runs before each commit: style, types, im
 		tests/test_tidy.py tests/test_mirror.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
 		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
-test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (half an hour)
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (15 minutes)
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "(exhaustive or hypothesis) and not nightly" \
 		--hypothesis-profile exhaustive
 
-test-nightly: $(NATIVE) ## what `make test-all` runs a part of: all golden queries on Spark, five times the fuzzing (an hour)
+test-nightly: $(NATIVE) ## what `make test-all` runs a part of: all golden queries on Spark, benchmarks, 16 times the fuzzing (hours)
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m nightly
 
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
@@ -193,7 +193,7 @@ SOAK_SEEDS ?= 10000
 
 SEEDS ?= 300
 
-seeds: $(NATIVE) ## SEEDS seeds of the swarm on all cores, as every change must pass them (10 minutes)
+seeds: $(NATIVE) ## SEEDS seeds of the swarm on all cores, of which .ci/run takes the first 150 (15 minutes)
 	@rm -f build/seeds-sim.jsonl
 	@$(BIN)/python -m tests.sim.swarm --soak $(SEEDS) --journal build/seeds-sim.jsonl
 
@@ -231,6 +231,14 @@ bench-peers: $(NATIVE) bench-venvs ## all benchmarks at full size against all pe
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@for name in cbt parse ingest windows merge; do \
 		ELF_BENCH_VENVS=$(BENCH_VENVS) $(BIN)/python -m benchmarks $$name --plots docs/plots || exit 1; done
+
+WIDE = $(BIN)/python -m benchmarks wide_area $(patsubst %,--part %,$(1)) --json > build/$@.json
+
+wide-sim: $(NATIVE) ## jobs at several sites on virtual time with recorded latencies; ELF_WIDE_AGENTS agents (half an hour)
+	@mkdir -p build && $(call WIDE,legs latency unlabelled faults traffic deaths figure_2)
+
+wide-bench: $(NATIVE) ## the paper's figures on replicas over wide areas, by a model: a month of latencies (ten minutes)
+	@mkdir -p build && $(call WIDE,figure_3 figure_4 matrices figure_5)
 
 page-vendor: ## the live page's libraries and their licences again, in the versions of tools/page-vendor (node, npm)
 	@cd tools/page-vendor && npm install --silent --no-audit --no-fund --no-package-lock && node build.mjs && rm -rf node_modules

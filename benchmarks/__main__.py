@@ -31,6 +31,7 @@ NAMES = (
     "wide_area",
     "replication",
     "coordination",
+    "history",
     "startup",
     "threads",
     "scale",
@@ -63,7 +64,7 @@ def main(name: str, parts: tuple[str, ...], as_json: bool, small: bool, plots: P
         for line in draw(result, plots):
             click.echo(line, err=True)
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result)).decode() + "\n")
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result, enc_hook=float)).decode() + "\n")
     else:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(_table(result))
 

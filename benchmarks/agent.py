@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,24 @@ def measure_agent(log: Path, jobs: Sequence[str], probe_s: float = PROBE_S) -> M
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+
+
+@contextmanager
+def started(log: Path, root: Path) -> Iterator[str]:
+    """An agent without jobs over a log, with its directory; yields the address of its API."""
+    root.mkdir(exist_ok=True)
+    process = _start(log, root, root / "lags", PROBE_S)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        if not ready:
+            raise RuntimeError(f"the agent did not start:\n{(root / 'errors').read_text()[-2000:]}")
+        yield ready[1].removeprefix("api=")
+    finally:
+        process.terminate()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def _start(stream: Path, root: Path, lags: Path, probe_s: float) -> subprocess.Popen[str]:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from benchmarks.fleet import until
 from benchmarks.harness import Figure, checked
 from elfmesh.api.client.asyncio import AsyncClient
 from elfmesh.api.client.client import connect
+from elfmesh.api.client.job_values import lines_of, time_text
 from elfmesh.cli.host.local_agents import LocalAgents
 
 AGENTS = {False: 8, True: 2}
@@ -138,9 +137,11 @@ async def _publish(apis: list[str], clicks: list[list[Click]], first: int) -> di
             await asyncio.sleep(rng.uniform(0, PAUSE_S))
             for start in range(0, len(clicks[number]), BURST):
                 burst = clicks[number][start : start + BURST]
-                lines = list(_lines(number, burst, first + start))
+                lines = lines_of(_records(number, burst, first + start), stamp := time_text())
                 at, stop = time.time(), first + start + len(burst)
-                await client.insert(PROGRAM, lines, stream="posts", producer="bench", position=stop)
+                await client.insert(
+                    PROGRAM, lines, stream="posts", producer="bench", position=stop, stamp=stamp
+                )
                 for campaign in (name for name, last in burst if last):
                     sealed[campaign] = max(at, sealed.get(campaign, 0.0))
                 await asyncio.sleep(PAUSE_S * rng.uniform(0.5, 1.5))
@@ -149,12 +150,10 @@ async def _publish(apis: list[str], clicks: list[list[Click]], first: int) -> di
     return sealed
 
 
-def _lines(number: int, clicks: list[Click], first: int) -> Iterator[bytes]:
+def _records(number: int, clicks: list[Click], first: int) -> Iterator[dict[str, object]]:
     """Return clicks of a server, and behind the last ones of a campaign its punctuation."""
-    stamp = datetime.now(UTC).isoformat()
     for position, (campaign, last) in enumerate(clicks, first):
-        about = {"ts": stamp, "campaign": campaign, "position": position}
-        yield json.dumps({**about, "producer": f"p{number}", "body": '"click"'}).encode()
+        about = {"campaign": campaign, "position": position}
+        yield {**about, "producer": f"p{number}", "body": '"click"'}
         if last:
-            end = {"producer": f"{SEALS}{number}", "event": "end", "body": '"end"'}
-            yield json.dumps({**about, **end}).encode()
+            yield {**about, "producer": f"{SEALS}{number}", "event": "end", "body": '"end"'}

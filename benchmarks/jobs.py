@@ -32,7 +32,7 @@ from elfmesh.ql.values.row_json import rows_to_json
 from elfmesh.units import MICROS
 
 AGENTS = 8
-JOBS, JOBS_FEW, JOBS_SMALL = 500, 60, 24
+JOBS, JOBS_IDLE, JOBS_FEW, JOBS_SMALL = 500, 120, 60, 24
 LINES, LINES_SMALL = 3_000, 1_500
 """Of each agent."""
 
@@ -45,6 +45,12 @@ CLIENTS = 4
 
 SETTLE_S = 2.0
 IDLE_S = 3.0
+SETTLED_S, WATCHED_S = 15.0, 20.0
+"""Idle agents do little, much of it once in 30 s."""
+
+RARELY_S = "10"
+"""Between two looks at a loop that is not measured."""
+
 DONE_S = 1200.0
 
 LOOK_S = 1.0
@@ -136,6 +142,38 @@ def one(*, small: bool) -> list[Figure]:
     ]
 
 
+def idle(*, small: bool) -> list[Figure]:
+    """Agents with jobs and nothing to read: CPU and messages of one alone, and of each of eight."""
+    count = JOBS_SMALL if small else JOBS_IDLE
+    figures = []
+    for agents in (1, AGENTS):
+        cpu_s, messages = _watched(shapes(count), agents, IDLE_S if small else WATCHED_S)
+        what = f"{count} idle jobs, {'alone' if agents == 1 else f'one of {agents} agents'}"
+        figures += [Figure(what, cpu_s * 1000, "ms/s"), Figure(f"{what}: messages sent", messages, "/s")]
+    return figures
+
+
+def _watched(jobs: Sequence[Shape], agents: int, seconds: float) -> tuple[float, float]:
+    """CPU seconds and messages sent, per second and agent."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ProbedFleet(Path(directory), agents, probe_s=RARELY_S) as fleet,
+    ):
+        client = fleet.begin()
+        _apply(fleet, jobs)
+        _wait(client, partial(_founded, jobs, agents), "all agents at all jobs")
+        time.sleep(SETTLED_S if seconds > IDLE_S else SETTLE_S)
+        clients = [connect(agent.api) for agent in fleet.agents]
+        cpu, sent, began = fleet.cpu_s(), sum(map(_sent, clients)), time.monotonic()
+        time.sleep(seconds)
+        took = (time.monotonic() - began) * agents
+        return (fleet.cpu_s() - cpu) / took, (sum(map(_sent, clients)) - sent) / took
+
+
+def _sent(client: Client) -> int:
+    return int(client.agent()["transport"].get("messages_out", 0))  # none yet, if it is alone
+
+
 def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
     """Apply the jobs, let logs appear, compare all results."""
     with tempfile.TemporaryDirectory() as directory, ProbedFleet(Path(directory), AGENTS) as fleet:
@@ -148,7 +186,7 @@ def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
         apply_s = _apply(fleet, jobs)
         applied_s, apply_cpu_s = time.monotonic() - began, fleet.cpu_s() - cpu
         _say(f"all applied after {applied_s:.0f} s")
-        _wait(client, partial(_founded, jobs), "all agents at all jobs")
+        _wait(client, partial(_founded, jobs, AGENTS), "all agents at all jobs")
         time.sleep(SETTLE_S)
         cpu = fleet.cpu_s()
         time.sleep(IDLE_S)
@@ -197,7 +235,7 @@ def _apply(fleet: ProbedFleet, jobs: Sequence[Shape]) -> list[float]:
 
     def apply(numbered: tuple[int, Shape]) -> float:
         number, job = numbered
-        client = connect(fleet.agents[number % AGENTS].api)
+        client = connect(fleet.agents[number % len(fleet.agents)].api)
         began = time.monotonic()
         while True:
             try:
@@ -231,9 +269,9 @@ def _wait(client: Client, is_so: Callable[[Rowset], bool], what: str) -> None:
         time.sleep(LOOK_S)
 
 
-def _founded(jobs: Sequence[Shape], listed: Rowset) -> bool:
+def _founded(jobs: Sequence[Shape], agents: int, listed: Rowset) -> bool:
     """Whether every job has its members: on a slow machine some come after the answer, before any record."""
-    return all(listed.get(job.name, {}).get("agents") == (0 if job.reads else AGENTS) for job in jobs)
+    return all(listed.get(job.name, {}).get("agents") == (0 if job.reads else agents) for job in jobs)
 
 
 def _expected(jobs: Sequence[Shape], logs: Mapping[str, Path]) -> dict[str, Rows]:
@@ -300,4 +338,4 @@ def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) 
     return compared, sum(index <= last for index in partial)
 
 
-PARTS = {"many": many, "few": few, "one": one}
+PARTS = {"many": many, "few": few, "one": one, "idle": idle}

@@ -1,23 +1,26 @@
 """Planned replication on real agents: what shipping costs (PPA Fig. 9), and how soon answers are back (7, 8).
 
-`shipping` measures the processor time of a member that ships its open windows, beside that of the same member
-without a standby, and the bytes that it ships beside those of its log. `agents` kills one of 16 agents, or
-all of a rack but the voters, and waits for the first record that contains their open windows again. Without a
-standby they are started again after a second, as in the paper.
+`shipping` measures the processor time of a member that ships its open windows, beside that of such a member
+without a standby at the same time, and the bytes that it ships beside those of its log. `agents` kills one of
+16 agents, or all of a rack but the voters, and waits for the first record that contains their open windows
+again. Without a standby they are started again after a second, as in the paper.
 
 Deviation: real agents have the fan-out of the product, so their trees are two levels deep, not four.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from benchmarks.agent import cpu_s
 from benchmarks.fleet import until
@@ -73,6 +76,7 @@ LOADS = {
 """Lines per second, and number of keys; 0: each line has a key of its own."""
 
 SHIPPED_S, SHIPPED_SMALL_S = 20.0, 2.0
+ROUNDS = 3
 WARM_S, WARM_SMALL_S = 4.0, 2.0
 SHIPPING = """CREATE JOB bench.n EVERY '10 m' {} AS SELECT k, count(*) AS n FROM log GROUP BY k"""
 
@@ -80,16 +84,20 @@ SHIPPING = """CREATE JOB bench.n EVERY '10 m' {} AS SELECT k, count(*) AS n FROM
 def shipping(*, small: bool) -> list[Figure]:
     figures = []
     for rate, keys in LOADS[small]:
-        what = f"{rate:,}/s, {f'{keys:,}' if keys else 'unique'} keys"
-        alone, _, _ = _shipped(rate, keys, "", SHIPPED_SMALL_S if small else SHIPPED_S, small=small)
-        figures.append(Figure(f"{what}, no standby: processor", 100 * alone, "% of a core"))
         for lag in LAGS[1:2] if small else LAGS:
             seconds = SHIPPED_SMALL_S if small else max(SHIPPED_S, 2 * _seconds(lag))
-            used, sent, log = _shipped(rate, keys, f"STANDBY ALL LAG '{lag}'", seconds, small=small)
-            title = f"{what}, LAG {lag}"
-            figures.append(Figure(f"{title}: processor", 100 * used, "% of a core", "none", used / alone))
+            clauses = ("", f"STANDBY ALL LAG '{lag}'")
+            rounds = [
+                _shipped(rate, keys, clauses, seconds, small=small) for _ in range(1 if small else ROUNDS)
+            ]
+            title = f"{rate:,}/s, {f'{keys:,}' if keys else 'unique'} keys, LAG {lag}"
+            alone, used = (median(100 * each[at].used for each in rounds) for at in (0, 1))
+            more = median(ships.used / beside.used for beside, ships in rounds)
+            sent = median(100 * ships.sent / ships.log for _, ships in rounds)
+            figures.append(Figure(f"{title}: processor without a standby", alone, "% of a core"))
+            figures.append(Figure(f"{title}: processor", used, "% of a core", "none", more))
             why = "" if sent else "0: no delta in this time"
-            figures.append(Figure(f"{title}: shipped", 100 * sent / log, "% of the log's bytes", skipped=why))
+            figures.append(Figure(f"{title}: shipped", sent, "% of the log's bytes", skipped=why))
     return figures
 
 
@@ -98,8 +106,16 @@ def _seconds(lag: str) -> float:
     return float(amount) / (1000 if unit == "ms" else 1)
 
 
-def _shipped(rate: int, keys: int, clause: str, seconds: float, *, small: bool) -> tuple[float, int, int]:
-    """Return the share of a core that a member takes, the bytes that it ships, and those of its log."""
+class Shipped(NamedTuple):
+    """The share of a core that a member takes, the bytes that it ships, and those of its log."""
+
+    used: float
+    sent: int
+    log: int
+
+
+def _shipped(rate: int, keys: int, clauses: Sequence[str], seconds: float, *, small: bool) -> list[Shipped]:
+    """Measure a member with each clause at the same time, because the load of the machine changes."""
 
     def line(number: int, now: float) -> str:
         key = (number * 7919 % keys if keys else number) * SCRAMBLE % 2**40
@@ -108,29 +124,41 @@ def _shipped(rate: int, keys: int, clause: str, seconds: float, *, small: bool) 
             f' "host": "10.0.{number % 256}.7", "method": "GET", "protocol": "HTTP/1.1"}}\n'
         )
 
-    with tempfile.TemporaryDirectory() as place, Fleet(Path(place)) as fleet:
-        fleet.start(2, options=",format=json,idle=1 h")
-        fleet[0].apply(SHIPPING.format(clause))
-        until(lambda: len(fleet[0].get("/v1/jobs/bench/n")["roster"]["agents"]) == 2, "both members")
-        member = fleet[1]
-        assert member.process is not None
-        with Writer([fleet.log(1)], rate, line):
+    with contextlib.ExitStack() as stack:
+        fleets = []
+        for clause in clauses:
+            fleet = stack.enter_context(Fleet(Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+            fleet.start(2, options=",format=json,idle=1 h")
+            fleet[0].apply(SHIPPING.format(clause))
+            until(partial(_are_members, fleet), "both members")
+            fleets.append(fleet)
+        stack.enter_context(Writer([fleet.log(1) for fleet in fleets], rate, line))
+        for fleet, clause in zip(fleets, clauses, strict=True):
             if clause:
-                until(lambda: _own_standby(member), "a standby")
-            time.sleep((WARM_SMALL_S if small else WARM_S) + (0 if small or not clause else _lag_of(clause)))
-            used, sent, log = cpu_s(member.process.pid), _sent(member), fleet.log(1).stat().st_size
-            began = time.monotonic()
-            time.sleep(seconds)
-            lasted = time.monotonic() - began
-            used, sent = cpu_s(member.process.pid) - used, _sent(member) - sent
-            log = fleet.log(1).stat().st_size - log
-        if log < 0.9 * rate * lasted * len(line(0, time.time())):
-            raise RuntimeFailure(f"this host cannot write {rate:,} lines per second")
-        return used / lasted, sent, log
+                until(partial(_own_standby, fleet[1]), "a standby")
+        lag_s = 0.0 if small else max(_seconds(clause.split("'")[1]) for clause in clauses if clause)
+        time.sleep((WARM_SMALL_S if small else WARM_S) + lag_s)
+        began, before = time.monotonic(), [_totals(fleet) for fleet in fleets]
+        time.sleep(seconds)
+        lasted, after = time.monotonic() - began, [_totals(fleet) for fleet in fleets]
+    found = [
+        Shipped((now.used - then.used) / lasted, now.sent - then.sent, now.log - then.log)
+        for then, now in zip(before, after, strict=True)
+    ]
+    if found[0].log < 0.9 * rate * lasted * len(line(0, time.time())):
+        raise RuntimeFailure(f"this host cannot write {rate:,} lines per second")
+    return found
 
 
-def _lag_of(clause: str) -> float:
-    return _seconds(clause.split("'")[1])
+def _are_members(fleet: Fleet) -> bool:
+    return len(fleet[0].get("/v1/jobs/bench/n")["roster"]["agents"]) == 2
+
+
+def _totals(fleet: Fleet) -> Shipped:
+    """Return the processor seconds of the member and the bytes until now."""
+    member = fleet[1]
+    assert member.process is not None
+    return Shipped(cpu_s(member.process.pid), _sent(member), fleet.log(1).stat().st_size)
 
 
 def _own_standby(member: Agent) -> Any:
@@ -167,16 +195,20 @@ def agents(*, small: bool) -> list[Figure]:
         for size_s in SIZES_S[small]:
             for name, clause in CLAUSES[small].items():
                 for many in (False,) if small else (False, True):
-                    took, share = _recovered(AGENTS[small], rate, size_s, clause, many=many)
+                    took, share, behind = _recovered(AGENTS[small], rate, size_s, clause, many=many)
                     lost = "a rack" if many else "one agent"
                     title = f"{lost} killed, windows of {size_s} s, {rate}/s each, {name}"
                     figures.append(Figure(f"{title}: until its windows are in a record", took, "s"))
+                    figures.append(Figure(f"{title}: of these, after the window's end", behind, "s"))
                     figures.append(Figure(f"{title}: fidelity of that record", share, "1"))
     return figures
 
 
-def _recovered(count: int, rate: int, size_s: int, clause: str, *, many: bool) -> tuple[float, float]:
-    """Return the seconds from a kill to the first record with the victims' windows, and its fidelity."""
+def _recovered(count: int, rate: int, size_s: int, clause: str, *, many: bool) -> tuple[float, float, float]:
+    """Return the seconds from a kill to the first record with the victims' windows, and its fidelity.
+
+    The third number is the seconds since the end of the record's window, of which DEADLINE is 0.5.
+    """
     with tempfile.TemporaryDirectory() as place, Fleet(Path(place)) as fleet:
         for number in range(count):
             fleet.start(1, options=",format=json", extra=["--label", f"rack=r{number % RACKS}"])
@@ -211,22 +243,23 @@ def _recovered(count: int, rate: int, size_s: int, clause: str, *, many: bool) -
                 if time.monotonic() > end:
                     raise RuntimeFailure(f"{clause or 'log alone'}: no record has the victims' windows")
                 time.sleep(POLL_S)
-            return time.monotonic() - began, found
+            share, end_s = found
+            return time.monotonic() - began, share, max(0.0, time.time() - end_s)
 
 
 def _numbered(number: int, now: float) -> str:
     return f'{{"ts": {now:.3f}, "id": {number}}}\n'
 
 
-def _fidelity_with(agent: Agent, first: int, names: set[str], at_s: float) -> float | None:
-    """Return the fidelity of the first record of a window that contains a time and the agents; None yet."""
+def _fidelity_with(agent: Agent, first: int, names: set[str], at_s: float) -> tuple[float, float] | None:
+    """Return the fidelity and end of the first record of a window with a time and the agents; None yet."""
     query = f"from={first}&limit=50&state=all&rows=0"
     for line in agent.ask("GET", f"/v1/jobs/bench/n/results?{query}").splitlines():
         each = json.loads(line)
         inside = names - {*each["agents"]["missing"]}
         inside |= names & {one["agent"] for one in each["agents"].get("partly", ())}
         if _epoch(each["interval"]["start"]) < at_s < _epoch(each["interval"]["end"]) and inside == names:
-            return float(each["fidelity"])
+            return float(each["fidelity"]), _epoch(each["interval"]["end"])
     return None
 
 

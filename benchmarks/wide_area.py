@@ -14,20 +14,18 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.harness import ROOT, Figure, checked
+from benchmarks import wide_faults, wide_model, wide_pruning, wide_sim
+from benchmarks.harness import Figure, checked
+from benchmarks.wide_traces import TRACES, Trace, read, regions_of
 from elfmesh.control.jobs.terms import Gateway, PathLayout
 from elfmesh.control.paths.latency_placement import LatencyPlacement, better_placement
 from elfmesh.control.paths.round_trips import RoundTrips
 from elfmesh.machine import Contact
 
-DATA = ROOT.parent / "shared/data/wan"
-REGIONS, SITES = 5, 3
+SITES = 3
 SHARES = {False: (0.1, 0.25, 0.5), True: (0.25,)}
 """Shares of the other members to which a member has measured a round trip."""
 
@@ -35,62 +33,8 @@ FLEETS = {False: 6, True: 1}
 ROUNDS, GAIN = 300, 0.25
 """Samples of each pair for the coordinates, and how far a sample moves them."""
 
-Matrix = NDArray[np.float64]
 Measured = dict[tuple[int, int], float]
 """Seconds one way, by two agents, the lower first."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Matrices of round trips in seconds, of `size` agents of a fleet."""
-
-    name: str
-    pattern: str
-    unit_s: float
-    size: int
-
-
-TRACES = (
-    Trace("drawn", "", 1.0, 60),
-    Trace("PlanetLab", "PlanetLabData_*", 1e-3, 60),
-    Trace("Seattle", "SeattleData_*", 1.0, 60),
-)
-
-
-@lru_cache
-def read(trace: Trace) -> Matrix:
-    """Return the usual latencies one way: half of the least of the newest five samples, symmetric."""
-    if not trace.pattern:
-        return drawn(trace.size)
-    paths = sorted(DATA.glob(trace.pattern))[-5:]
-    slices = np.stack([np.loadtxt(path) for path in paths]) * trace.unit_s / 2
-    slices[slices <= 0] = np.inf
-    least: Matrix = np.minimum(slices.min(axis=0), slices.min(axis=0).T)
-    np.fill_diagonal(least, 0.0)
-    return least
-
-
-def drawn(size: int) -> Matrix:
-    """Return latencies between places around five centres: distances with detours, and access links."""
-    rng = np.random.default_rng(5)
-    at = rng.uniform(0, 0.1, (REGIONS, 2))[rng.integers(REGIONS, size=size)] + rng.normal(0, 3e-3, (size, 2))
-    access = rng.lognormal(-6.5, 0.7, size)
-    apart = np.linalg.norm(at[:, None] - at[None], axis=2) * rng.lognormal(0.2, 0.25, (size, size))
-    found: Matrix = np.minimum(apart, apart.T) + access[:, None] + access[None]
-    np.fill_diagonal(found, 0.0)
-    return found
-
-
-def regions_of(latencies: Matrix, rng: random.Random) -> list[int]:
-    """Return the region of each agent: that of the nearest of `REGIONS` centres that are far apart."""
-    centres = [rng.randrange(len(latencies))]
-    while len(centres) < REGIONS:
-        centres.append(int(np.argmax(latencies[:, centres].min(axis=1))))
-    for _ in range(10):
-        near = latencies[:, centres].argmin(axis=1)
-        inside = [np.flatnonzero(near == at) for at in range(REGIONS)]
-        centres = [int(each[latencies[np.ix_(each, each)].sum(axis=1).argmin()]) for each in inside]
-    return [int(each) for each in latencies[:, centres].argmin(axis=1)]
 
 
 def coordinates(size: int, measured: Measured, seed: int) -> Callable[[int, int], float]:
@@ -185,7 +129,7 @@ class Fleet:
 def ranking(*, small: bool) -> Iterator[Figure]:
     """Compare the costs of placements, and the errors of estimates."""
     for trace in TRACES:
-        if trace.pattern and not any(DATA.glob(trace.pattern)):
+        if trace.is_absent:
             yield Figure(f"ranking, {trace.name}", 0, "", skipped="the traces are absent")
             continue
         for share in SHARES[small]:
@@ -226,4 +170,10 @@ def medians(fleet: Fleet) -> Callable[[int, int], float]:
     return lambda one, other: latencies.between(fleet.agents[one].id, fleet.agents[other].id)
 
 
-PARTS = {"ranking": ranking}
+PARTS: dict[str, Callable[..., Iterator[Figure]]] = {
+    "ranking": ranking,
+    **wide_faults.PARTS,
+    **wide_model.PARTS,
+    **wide_pruning.PARTS,
+    **wide_sim.PARTS,
+}
