@@ -7,6 +7,7 @@ that is locked as long as the process that chose it lives.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import random
 import socket
@@ -22,6 +23,13 @@ FIRST, COUNT_MAX = 10_000, 20_000
 PLACE = Path(tempfile.gettempdir()) / "elf-test-ports"
 
 _locks: dict[int, IO[str]] = {}
+
+
+@atexit.register
+def _close() -> None:
+    """Close the files, because Python warns of each that it closes by itself."""
+    for file in _locks.values():
+        file.close()
 
 
 def kernels_first() -> int:

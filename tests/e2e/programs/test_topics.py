@@ -165,14 +165,16 @@ def test_a_sealed_topic_delivers_whole_partitions_in_order(tmp_path: Path) -> No
             assert all(line[2]["campaign"] == campaign for line in lines)
 
 
-def test_an_unordered_topic_delivers_each_post_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", ["2 s", "1 day"])
+def test_an_unordered_topic_delivers_each_post_once(tmp_path: Path, every: str) -> None:
     with Fleet(tmp_path) as fleet, programs(tmp_path, FILE) as started:
         start(fleet, tmp_path)
-        fleet[0].apply(f"CREATE TOPIC test.words DELIVERY UNORDERED EVERY '2 s' {WAIT}")
+        fleet[0].apply(f"CREATE TOPIC test.words DELIVERY UNORDERED EVERY '{every}' {WAIT}")
         for agent in fleet:
             started.start("Vertex", agent)
         publish(fleet, started)
         wait_received(fleet, started, 2 * (POSTS + SEALS))
         first, second = (sorted(line[:2] for line in received(started, agent)) for agent in fleet)
         assert first == second
-        assert any(line[4] for line in received(started, fleet[0])), "some before their interval was closed"
+        if every == "1 day":  # a busy host may close 2 s before it delivers what they have
+            assert any(line[4] for line in received(started, fleet[0])), "no post before its interval closed"
