@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -136,15 +137,23 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
 
 _HALVES = (TokenType.LT, TokenType.GT)
 
-_COMPILED = tuple((re.compile(rf"(?<= )(?:{each})"), Refusal(what, hint)) for each, what, hint in _PHRASES)
+_ANY = re.compile(f"(?<= )(?:{'|'.join(f'(?:{each})' for each, _, _ in _PHRASES)})")
+"""Whether a text has any of the phrases, in one pass, because nearly all texts have none."""
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], Refusal], ...]:
+    return tuple((re.compile(rf"(?<= )(?:{each})"), Refusal(what, hint)) for each, what, hint in _PHRASES)
 
 
 def foreign_phrase(tokens: Sequence[Token]) -> tuple[Token, Refusal] | None:
     """The first token of a phrase of other SQL, and how it is refused; None: there is none. Cost: linear."""
     words = ["", *(_word(token, *tokens[at - 1 : at]) for at, token in enumerate(tokens)), "$end", ""]
     text = " ".join(words)
+    if _ANY.search(text) is None:
+        return None
     found: tuple[int, Refusal] | None = None
-    for pattern, refusal in _COMPILED:
+    for pattern, refusal in _compiled():
         match = pattern.search(text)
         if match is not None:
             at = match.start(match.lastindex or 0)

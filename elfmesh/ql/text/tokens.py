@@ -257,6 +257,10 @@ class TokenReader:
         at = self._at + ahead
         return self._tokens[at].text.upper() if at < len(self._tokens) else ""
 
+    def _has(self, *words: str) -> bool:
+        """Return whether any token is one of the words; most statements have none of a clause's."""
+        return any(token.text.upper() in words for token in self._tokens)
+
     def _shown(self) -> str:
         if self._at >= len(self._tokens):
             return "the end of the text"
@@ -333,6 +337,8 @@ class WithinReader(TokenReader):
 
         They are found by the offset of the first name behind JOIN. Raises QueryError.
         """
+        if not self._has("WITHIN"):
+            return self._tokens, {}
         keep, found = self._tokens[:begin], dict[int, tuple[int, int]]()
         joins: list[Token | None] = [None]  # for each open parenthesis the name behind its last JOIN
         self._at = begin

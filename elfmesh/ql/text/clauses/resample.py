@@ -37,6 +37,8 @@ class ResampleReader(TokenReader):
 
         Raises QueryError.
         """
+        if not self._has("RESAMPLE"):
+            return self._tokens, {}
         keep, found = self._tokens[: self._at], dict[str, ResampleClause]()
         selects: list[int | None] = [None]  # for each open parenthesis where its last SELECT is in `keep`
         while self._at < len(self._tokens):
