@@ -14,6 +14,7 @@ from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import QueryError
 from tests.cli.remote import TEXT, api, backend, elf, job
 from tests.control.fakes import FakeBackend
+from tests.patience import PATIENCE_S
 
 __all__ = ["api", "backend", "job"]
 
@@ -44,7 +45,7 @@ def test_what_waits_for_lines_ends_when_its_reader_does(interrupted: str) -> Non
         f"import signal, time; signal.signal(signal.SIGINT, signal.{interrupted});"
         "from elfmesh.cli.common import end_with_reader as e; e(); print(1, flush=True)"
     )
-    command = [sys.executable, "-c", f"{code}; time.sleep(9)"]
+    command = [sys.executable, "-c", f"{code}; time.sleep({PATIENCE_S})"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waits:
         assert waits.stdout
         assert waits.stderr

@@ -38,6 +38,10 @@ class Running(Protocol):
     def kill(self) -> None: ...
 
 
+class Busy(AssertionError):
+    """An agent answers 503: nothing leads the job just now, or an agent was too busy; ask again soon."""
+
+
 class Agent:
     """One `elf agent` process."""
 
@@ -131,7 +135,8 @@ class Agent:
                 return answer
         except urllib.error.HTTPError as error:
             with error:
-                raise AssertionError(f"{method} {path}: {error.code} {error.read()!r}") from None
+                kind = Busy if error.code == 503 else AssertionError
+                raise kind(f"{method} {path}: {error.code} {error.read()!r}") from None
 
     def headers(self) -> dict[str, str]:
         token = read_token(self.directory / "data" / TOKEN_FILE)
@@ -214,13 +219,36 @@ class Fleet:
             if not agent.ready_s:
                 agent.wait_ready()
 
+    def apply(self, text: str, number: int = 0, members: int | None = None) -> dict[str, Any]:
+        """Apply a job by an agent, again until so many agents (default: all) are in it; the last answer.
+
+        On a busy machine an agent may answer too late to be a founding member, or may not yet be in the tree
+        of its stream. Write what the job must count after this.
+        """
+        wanted = len(self.agents) if members is None else members
+
+        def applied() -> dict[str, Any] | None:
+            try:
+                answer = self[number].apply(text)
+            except AssertionError as refused:
+                if '"outcome":"unknown"' not in str(refused):
+                    raise
+                return None
+            return answer if answer["acknowledged"] == answer["expected"] == wanted else None
+
+        found: dict[str, Any] = eventually(applied, what=f"{wanted} agents in {text.partition(' AS')[0]}")
+        return found
+
 
 def eventually(condition: Callable[[], Any], timeout_s: float = PATIENCE_S, what: str = "it") -> Any:
-    """The first true value of `condition`."""
+    """The first true value of `condition`; an agent that is busy is asked again."""
     end = time.monotonic() + timeout_s
     while True:
-        value = condition()
+        try:
+            value = last = condition()
+        except Busy as busy:
+            value, last = None, busy
         if value:
             return value
-        assert time.monotonic() < end, f"{what} did not come within {timeout_s:g} s; last: {value!r}"
+        assert time.monotonic() < end, f"{what} did not come within {timeout_s:g} s; last: {last!r}"
         time.sleep(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from elfmesh.api.identity.bearer import TOKEN_FILE, read_token
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.fleet import Fleet, eventually
-from tests.e2e.live import LIVE, Traffic
+from tests.e2e.live import MORTAL, Traffic, now
 
 MARKS = [
     pytest.mark.slow,
@@ -33,7 +32,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         for number in range(COUNT):
             fleet.start(1, extra=["--label", "role=web", "--label", f"rack=r{number}"])
         with Traffic(fleet, list(range(COUNT)), every_s=0.05):
-            fleet[0].apply(LIVE.replace(" AS ", " STANDBY ALL LAG '200 ms' AS ", 1))
+            fleet.apply(MORTAL.replace(" AS ", " STANDBY ALL LAG '200 ms' AS ", 1))
             say(fleet, 1, HOSTILE, 1)
             say(fleet, 2, "big", EXACT)
             yield fleet
@@ -63,7 +62,7 @@ def page(chrome: Browser, fleet: Fleet) -> Iterator[Callable[[str], Browser]]:
 
 def say(fleet: Fleet, number: int, key: str, value: int) -> None:
     with fleet.log(number).open("a") as file:
-        file.write(json.dumps({"ts": time.time(), "k": key, "v": value}) + "\n")
+        file.write(json.dumps({"ts": now(), "k": key, "v": value}) + "\n")
 
 
 def with_token(chrome: Browser, fleet: Fleet) -> None:

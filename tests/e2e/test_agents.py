@@ -17,14 +17,14 @@ import pytest
 
 from elfmesh import connect
 from tests.e2e.fleet import Agent, Fleet, eventually
-from tests.e2e.live import LIVE, Traffic, by_index, oracle, written
+from tests.e2e.live import LIVE, MORTAL, PATIENT, Traffic, by_index, oracle, written
 from tests.e2e.zygote import elf
 from tests.exhaustive import few
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.apart
 
-JOB = """CREATE JOB e2e.hits AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
+JOB = f"""CREATE JOB e2e.hits {PATIENT} AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
 
 
@@ -77,8 +77,7 @@ def complete(fleet: Fleet, job: str, expected: dict[int, Any], number: int = 0) 
 
 def test_logs_split_over_agents_give_what_one_process_gives(fleet: Fleet) -> None:
     fleet.start(4, options=",format=json,idle=1 h")
-    answer = fleet[2].apply(JOB)
-    assert (answer["acknowledged"], answer["expected"]) == (4, 4)
+    fleet.apply(JOB, 2)
     lines = records(8000, 100)
     for begin in range(0, len(lines), 400):
         for number in range(4):
@@ -128,7 +127,7 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
     fleet: Fleet, tmp_path: Path, role: str
 ) -> None:
     fleet.start(4)
-    fleet[0].apply(LIVE)
+    fleet.apply(MORTAL)
     master = fleet[0].get("/v1/jobs/e2e/live")["master"]
     victim = next(agent for agent in fleet if (agent.name == master) == (role == "the job's master"))
     asked = next(agent.number for agent in fleet if agent is not victim)
@@ -138,28 +137,29 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
         killed = int(time.time())
         traffic.numbers.remove(victim.number)
         closed_after(fleet, "e2e/live", killed + 4, asked)
-    all_agents = written(traffic, tmp_path)
-    results = complete(fleet, "e2e/live", all_agents, asked)
-    others = written(traffic, tmp_path, without=(victim.number,))
-    whole = [index for index, result in results.items() if result["state"] == "FINAL"]
-    partial = [index for index, result in results.items() if result["state"] == "FINAL_PARTIAL"]
-    assert whole
-    assert partial
-    assert max(whole) <= killed
+    oracles = {(): written(traffic, tmp_path)}
+    results = complete(fleet, "e2e/live", oracles[()], asked)
+    states = [result["state"] for result in results.values()]
+    assert {*states} == {"FINAL", "FINAL_PARTIAL"}
+    covered = set[int]()
     for index, result in results.items():
-        if index in whole:
-            assert result["rows"] == all_agents[index]["rows"]
-        else:
-            assert result["agents"] == {"in": 3, "expected": 4, "missing": [victim.name]}
-            assert result["completeness"] == 0.75
-            known = others[index]["rows"] if index in others else []  # or only the missing could know of it
-            assert result["rows"] == known
-    assert list(results) == list(range(min(results), max(results) + 1)), "no gap"
+        missing = result["agents"]["missing"]  # on a busy machine also one that seemed dead for a while
+        assert (victim.name in missing) or index <= killed
+        assert result["agents"] == {"in": 4 - len(missing), "expected": 4, "missing": missing}
+        assert result["completeness"] == 1 - len(missing) / 4
+        assert result["state"] == ("FINAL_PARTIAL" if missing else "FINAL")
+        without = tuple(agent.number for agent in fleet if agent.name in missing)
+        if without not in oracles:
+            oracles[without] = written(traffic, tmp_path, without=without)
+        known = oracles[without].get(index, {"rows": []})  # or only the missing could know of it
+        assert result["rows"] == known["rows"]
+        covered |= {*range(result["interval"].get("since") or index, index + 1)}
+    assert covered >= {index for index in oracles[()] if index >= min(results)}, "no gap"
 
 
 def test_an_agent_that_comes_back_loses_and_repeats_nothing(fleet: Fleet, tmp_path: Path) -> None:
     fleet.start(3)
-    fleet[0].apply(LIVE.replace("AS SELECT", "DEADLINE '300 s' AS SELECT", 1))
+    fleet.apply(LIVE)
     with Traffic(fleet, [0, 1, 2]) as traffic:
         closed_after(fleet, "e2e/live", int(time.time()))
         fleet[1].kill()
@@ -177,10 +177,11 @@ def test_an_agent_that_comes_back_loses_and_repeats_nothing(fleet: Fleet, tmp_pa
 
 def test_rename_rotation_under_load_is_exact(fleet: Fleet, tmp_path: Path) -> None:
     fleet.start(2, options=",format=json")
-    fleet[0].apply(LIVE)
+    fleet.apply(LIVE)
     with Traffic(fleet, [0, 1], every_s=0.002) as traffic:
         for turn in range(4):
-            time.sleep(0.6)
+            lines = 150 * (turn + 1)
+            eventually(lambda lines=lines: min(map(len, traffic.written.values())) >= lines, what="lines")
             for number in (0, 1):
                 path = fleet.log(number)
                 path.rename(path.with_name(f"log.log.{turn}"))
@@ -197,8 +198,8 @@ def test_two_jobs_with_different_windows_run_on_one_stream(fleet: Fleet) -> None
     hopping = JOB.replace("e2e.hits", "e2e.hops").replace(
         "TUMBLE(ts, INTERVAL '10' SECOND)", "HOP(ts, INTERVAL '5' SECOND, INTERVAL '20' SECOND)"
     )
-    fleet[0].apply(JOB)
-    fleet[1].apply(hopping)
+    fleet.apply(JOB)
+    fleet.apply(hopping, 1)
     lines = records(3000, 60)
     for number in range(3):
         append(fleet.log(number), lines[number::3])
@@ -215,7 +216,7 @@ def test_two_jobs_with_different_windows_run_on_one_stream(fleet: Fleet) -> None
 
 def test_an_agent_that_joins_late_takes_part_from_a_declared_interval(fleet: Fleet) -> None:
     fleet.start(2)
-    fleet[0].apply(LIVE)
+    fleet.apply(LIVE)
     with Traffic(fleet, [0, 1, 2]) as traffic:
         fleet.log(2).parent.mkdir()
         closed_after(fleet, "e2e/live", int(time.time()))
@@ -230,7 +231,7 @@ def test_an_agent_that_joins_late_takes_part_from_a_declared_interval(fleet: Fle
 
 def test_sigterm_ends_an_agent_cleanly_and_others_go_on_at_once(fleet: Fleet) -> None:
     fleet.start(3)
-    fleet[0].apply(LIVE)
+    fleet.apply(MORTAL)
     with Traffic(fleet, [0, 1, 2]):
         closed_after(fleet, "e2e/live", int(time.time()))
         assert fleet[2].terminate() == 0

@@ -18,11 +18,11 @@ from elfmesh.api.identity.principal import Role
 from elfmesh.cli.host.local_agents import says_something
 from elfmesh.errors import ElfError, Unreachable
 from tests.api.identity.certs import issued
-from tests.e2e.fleet import Agent, Fleet
+from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
 
-JOB = """CREATE JOB shop.top EVERY '10 s' AS
+JOB = """CREATE JOB shop.top EVERY '10 s' HORIZON '300 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
 LINES = 40
 
@@ -30,15 +30,20 @@ LINES = 40
 def member(fleet: Fleet, number: int, *extra: str) -> Agent:
     directory = fleet.root / f"agent-{number}"
     directory.mkdir(parents=True)
-    (directory / "log.ndjson").write_text(
+    (directory / "log.ndjson").touch()
+    stream = f"log={directory / 'log.ndjson'},format=json,idle=1 h"
+    agent = Agent(directory, number, [stream], ["--cluster", "shop", *extra])
+    fleet.agents.append(agent)
+    return agent
+
+
+def write(agent: Agent) -> None:
+    (agent.directory / "log.ndjson").write_text(
         "".join(
             json.dumps({"ts": f"2015-05-17T10:00:{second:02}Z", "k": "a" if second % 2 else "b"}) + "\n"
             for second in range(LINES)
         )
     )
-    agent = Agent(directory, number, [f"log={directory / 'log.ndjson'}"], ["--cluster", "shop", *extra])
-    fleet.agents.append(agent)
-    return agent
 
 
 def serving(ca: Authority) -> tuple[subprocess.Popen[bytes], str]:
@@ -79,16 +84,24 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
                 agent.wait_ready()
             shown = {"ELF_API": others[1].api, "ELF_CERT": ann.cert, "ELF_KEY": ann.key, "ELF_CA": ann.ca}
             (tmp_path / "job.elfql").write_text(JOB)
-            done = elf("apply", "-f", str(tmp_path / "job.elfql"), **shown)
-            assert done.returncode == 0, done.stderr
+
+            def applied() -> bool:
+                """Whether all are members: one that is busy comes a little later."""
+                done = elf("apply", "-f", str(tmp_path / "job.elfql"), "-o", "json", **shown)
+                assert done.returncode == 0, done.stderr
+                return bool(json.loads(done.stdout)["acknowledged"] == 3)
+
+            eventually(applied, what="three members")
+            for agent in fleet:
+                write(agent)
             operator = connect(first.api, cert=ann.cert, key=ann.key, ca=ann.ca)
             interval = next(iter(operator.results("shop/top", follow=True, limit=1)))
             assert interval["completeness"] == 1.0
             assert interval["agents"]["in"] == 3
             assert sorted((row["k"], row["n"]) for row in interval["rows"]) == [("a", 15), ("b", 15)]
             reader = connect(first.api, cert=rita.cert, key=rita.key, ca=rita.ca)
-            modes = [row["security"]["mode"] for row in reader.get("agents")]
-            assert modes == ["mutual TLS 1.3"] * 3
+            rows = eventually(lambda: (found := reader.get("agents"))[2:] and found, what="three agents")
+            assert [row["security"]["mode"] for row in rows] == ["mutual TLS 1.3"] * 3
             with pytest.raises(ElfError, match="reader"):
                 reader.delete("shop/top")
             with pytest.raises(Unreachable):
@@ -98,8 +111,7 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
             stranger.start([first.overlay])
             assert stranger.process is not None
             assert stranger.process.wait(PATIENCE_S) == 69
-            refused = operator.agent()["transport"]
-            assert refused["refused_tls"] >= 1
+            eventually(lambda: operator.agent()["transport"]["refused_tls"] >= 1, what="the refusal")
     finally:
         listener.terminate()
         listener.communicate(timeout=PATIENCE_S)

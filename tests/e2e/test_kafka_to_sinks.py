@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,9 +18,10 @@ from tests.agent.sinks.test_kafka import messages
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.patience import PATIENCE_S
 
-JOB = """CREATE JOB e2e.counted LATENESS '5 s' AS SELECT k, count(*) AS n FROM events
+JOB = """CREATE JOB e2e.counted LATENESS '1 h' AS SELECT k, count(*) AS n FROM events
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
-COUNTED = 300
+BEGIN, LATER, COUNTED = 1_431_857_100, 7200, 300
+"""Event time: an agent reads one partition after the other, and no message is late for that."""
 
 
 @contextmanager
@@ -53,6 +53,7 @@ def configuration(root: Path, brokers: str, conninfo: str, port: int) -> Path:
 [streams.events]
 kafka = {{ servers = ["{brokers}"], topic = "events" }}
 format = "json"
+idle = "1 h"
 [sinks.rows]
 type = "postgres"
 jobs = ["e2e/*"]
@@ -94,10 +95,9 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
         agent.apply(JOB)
         producer = Producer({"bootstrap.servers": brokers, "log_level": 0})
         for number in range(COUNTED):
-            line = json.dumps({"ts": time.time(), "k": "ab"[number % 2]})
+            line = json.dumps({"ts": BEGIN + number / 100, "k": "ab"[number % 2]})
             producer.produce("events", line, partition=number % 4)
-            producer.flush(20)
-            time.sleep(0.005)
+            assert producer.flush(PATIENCE_S) == 0
         assert agent.process is not None
         agent.process.wait(PATIENCE_S)
         assert agent.process.stdout is not None
@@ -105,10 +105,17 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
         agent.environment = {}
         agent.start()
         agent.wait_ready()
+        spool = agent.directory / "data" / "spool" / "events" / "spool.log"
+        eventually(lambda: spool.read_bytes().count(b"\n") >= COUNTED, what="the messages")
+        producer.produce("events", json.dumps({"ts": BEGIN + LATER, "k": "later"}), partition=0)
+        assert producer.flush(PATIENCE_S) == 0
         eventually(lambda: total(agent.results("e2e/counted")) == COUNTED, what="the count")
         eventually(lambda: total(list(kept.values())) == COUNTED, what="the calls")
         with psycopg.connect(conninfo, autocommit=True) as db:
             eventually(lambda: stored(db) == COUNTED, what="the rows")
-        sent = {key: body for key, body, _ in messages(brokers)}
-        assert total(list(sent.values())) == COUNTED
-        assert "sinks" not in agent.get("/v1/health")
+
+        def sent() -> list[dict[str, Any]]:
+            return [*{key: body for key, body, _ in messages(brokers)}.values()]
+
+        eventually(lambda: total(sent()) == COUNTED, what="the messages of the sink")
+        eventually(lambda: "sinks" not in agent.get("/v1/health"), what="health")

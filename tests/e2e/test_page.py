@@ -15,7 +15,7 @@ from tests.control.fakes import FakeBackend, served
 from tests.e2e import live_page
 from tests.e2e.browser import Browser
 from tests.e2e.fleet import Fleet, eventually
-from tests.e2e.live import LIVE
+from tests.e2e.live import MORTAL
 from tests.e2e.live_page import (
     COUNT,
     EXACT,
@@ -217,7 +217,7 @@ def test_a_job_is_planned_applied_changed_paused_and_deleted_from_the_page(
 ) -> None:
     chrome = page("#/console")
     with_token(chrome, fleet)
-    text = LIVE.replace("e2e.live", "e2e.made")
+    text = MORTAL.replace("e2e.live", "e2e.made")
     write(chrome, text)
     chrome.until("document.querySelector('.verdict.good')?.textContent.startsWith('e2e/made ')")
     chrome.click("button", "Plan")

@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.fleet import Fleet
 from tests.e2e.test_agents import append, close, closed_after
 
-JOB = """CREATE JOB e2e.files AS SELECT k, count(*) AS n FROM log
+JOB = """CREATE JOB e2e.files HORIZON '300 s' AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
 URL = "/v1/jobs/e2e/files/results"
 Row = tuple[int, str, int]
@@ -25,14 +25,15 @@ Row = tuple[int, str, int]
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("fleet")) as fleet:
-        fleet.start(2)
-        fleet[0].apply(JOB)
+        fleet.start(2, options=",format=json,idle=1 h")
+        fleet.apply(JOB)
         for second in range(6):
             for agent, path in enumerate((fleet.log(0), fleet.log(1))):
                 line = {"ts": second * 1000, "k": "abc"[(second + agent) % 3], "v": agent}
                 append(path, [json.dumps(line)])
         close(fleet, 1000)
-        closed_after(fleet, "e2e/files", 5)
+        for number in (0, 1):
+            closed_after(fleet, "e2e/files", 4, number)
         yield fleet
 
 

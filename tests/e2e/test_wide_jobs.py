@@ -14,9 +14,9 @@ from tests.e2e.test_agents import verify
 from tests.e2e.zygote import elf
 
 REGIONS = ("ap", "eu", "us")
-HITS = """CREATE JOB wide.hits PATHS 3 ACROSS region AS SELECT k, count(*) AS n FROM log
+HITS = """CREATE JOB wide.hits HORIZON '20 s' PATHS 3 ACROSS region AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
-SUMS = """CREATE JOB wide.sums PATHS 2 ACROSS region AS SELECT k, sum(v) AS s FROM log
+SUMS = """CREATE JOB wide.sums HORIZON '20 s' PATHS 2 ACROSS region AS SELECT k, sum(v) AS s FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
 BOTH = """CREATE JOB wide.both EVERY '1 s' AS SELECT h.k, sum(h.n) AS n, sum(s.s) AS s
 FROM wide.hits h JOIN wide.sums s ON h.k = s.k GROUP BY h.k ORDER BY h.k"""
@@ -59,8 +59,8 @@ def test_three_jobs_over_three_regions_outlive_changes_a_site_and_a_region(tmp_p
         for number in range(6):
             fleet.start(1, extra=["--label", f"region={REGIONS[number % 3]}"])
         with Traffic(fleet, list(range(6)), every_s=0.05) as traffic:
-            for text in (HITS, SUMS, BOTH):
-                assert fleet[0].apply(text)["state"] == "new"
+            for text, members in ((HITS, 6), (SUMS, 6), (BOTH, 0)):
+                fleet.apply(text, 0, members)
             for agent, job in zip(list(fleet)[:3], ("hits", "sums", "both"), strict=True):
                 later(agent, f"wide/{job}", 2)
             assert {each["domain"] for each in layout(fleet[1], "wide/hits")["sites"]} == set(REGIONS)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from elfmesh.local.prefetch import ahead
+from tests.patience import PATIENCE_S
 
 
 def numbers(count: int, made: list[int], closed: list[bool], fail_at: int = -1) -> Iterator[int]:
@@ -29,11 +31,10 @@ def test_the_same_items_come_out(count: int) -> None:
 
 def until_made(made: list[int], count: int) -> None:
     """Wait for the thread's turn, however busy the machine is, then for a moment to make too many."""
-    for _ in range(1000):
-        if len(made) >= count:
-            break
-        threading.Event().wait(0.01)
-    threading.Event().wait(0.02)
+    end = time.monotonic() + PATIENCE_S
+    while len(made) < count and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.02)
 
 
 def test_no_more_is_made_than_may_wait() -> None:

@@ -15,7 +15,7 @@ from elfmesh.spark_bridge.quiet import NOISE, STARTING, reason_of
 from tests.cli.terminal import Terminal
 
 NOISY = """
-import os, subprocess, sys, time
+import os, subprocess, sys, threading
 from elfmesh.spark_bridge.quiet import quiet_start
 with quiet_start(launches=True):
     code = '''
@@ -23,16 +23,19 @@ import sys, time
 for line in ("WARNING: Using incubator modules: jdk.incubator.vector", "26/01/02 03:04:05 WARN A: b",
              "26/01/02 03:04:05 ERROR A: b", "java: not found", "without an end"):
     print(line, file=sys.stderr, end="" if line.startswith("without") else chr(10), flush=True)
+print("started", flush=True)
 sys.stdin.read()
 print("later", file=sys.stderr, end="")
 '''
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     print("ours", file=sys.stderr)
-    time.sleep(float(sys.argv[1]))
+    child.stdout.readline()
+    sys.stdin.readline()
 print("after", file=sys.stderr, flush=True)
 child.stdin.close()
 child.wait()
-time.sleep(0.5)
+for thread in set(threading.enumerate()) - {threading.main_thread()}:
+    thread.join()
 """
 
 FAILED = """[PYTHON_DATA_SOURCE_ERROR] Failed to create instance: Traceback (most recent call last):
@@ -49,7 +52,7 @@ JAVA = """An error occurred while calling o212.parquet.
 
 def test_noise_of_a_start_is_left_out_and_other_lines_of_the_child_are_passed_on_for_its_life() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", NOISY, "0.5"], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", NOISY], capture_output=True, text=True, check=True, input="\n",
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     assert sorted(done.stderr.replace("without an endlater", "without an endlater\n").splitlines()) == [
@@ -60,8 +63,9 @@ def test_noise_of_a_start_is_left_out_and_other_lines_of_the_child_are_passed_on
 def test_a_terminal_shows_that_spark_starts_and_nothing_after_it(tmp_path: Path) -> None:
     script = tmp_path / "start.py"
     script.write_text(NOISY)
-    terminal = Terminal(command=[sys.executable, str(script), str(quiet.START_S + 1.5)])
+    terminal = Terminal(command=[sys.executable, str(script)])
     terminal.wait_for(STARTING)
+    terminal.press("\n")
     terminal.wait_for("after")
     assert terminal.end() == 0
 

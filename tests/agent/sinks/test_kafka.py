@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def messages(servers: str, topic: str = "out") -> list[tuple[str, dict[str, Any]
     for number in reader.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions:
         reader.assign([TopicPartition(topic, number, 0)])
         while True:
-            message = reader.poll(20)
+            message = reader.poll(PATIENCE_S)
             assert message is not None
             error, key, value = message.error(), message.key(), message.value()
             if error is not None:
@@ -151,6 +152,19 @@ async def test_unreachable_brokers_are_reported(monkeypatch: pytest.MonkeyPatch)
         await sink("127.0.0.1:9").write(LOG, item(1))
 
 
+def until_closed(servers: str) -> None:
+    """Wait until this process has no connection to the broker."""
+    port = f":{int(servers.rpartition(':')[2]):04X}"
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        sockets = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+        lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+        if not any(line[2].endswith(port) and f"socket:[{line[9]}]" in sockets for line in lines):
+            return
+        assert time.monotonic() < end, "it keeps its connection"
+        time.sleep(0.02)
+
+
 async def test_a_sink_without_descriptors_reports_it_and_writes_all_messages_when_it_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +173,6 @@ async def test_a_sink_without_descriptors_reports_it_and_writes_all_messages_whe
     monkeypatch.setattr(follow, "PAUSE_S", 0.01)
     with kafka_apart() as servers:
         out = sink(servers, **{"connections.max.idle.ms": "50"})
-        await starve(out, "kafka", tmp_path, lambda: time.sleep(0.5))
+        await starve(out, "kafka", tmp_path, partial(until_closed, servers))
         await out.close()
         assert [body["interval"]["index"] for _, body, _ in messages(servers)] == [0, 1, 2]

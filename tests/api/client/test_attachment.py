@@ -15,6 +15,7 @@ from elfmesh.api.client.attachment import Attachment
 from elfmesh.api.identity.bearer import write_private
 from elfmesh.control.protocol import program_frames
 from elfmesh.errors import RuntimeFailure
+from tests.patience import PATIENCE_S
 
 
 async def nothing(message: program_frames.Deliver) -> bytes:
@@ -135,7 +136,7 @@ async def test_a_topic_may_be_followed_while_an_attachment_begins(monkeypatch: p
         tasks += [asyncio.create_task(attachment.posts_handled("test/two", "i:2"))]
         asked = set[program_frames.FromProgram]()
         while len(asked) < 4 and not running.done():
-            asked.add(await asyncio.wait_for(received.get(), 5.0))
+            asked.add(await asyncio.wait_for(received.get(), PATIENCE_S))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -18,6 +18,7 @@ from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import QueryError, RuntimeFailure, UsageError
 from tests.cli.remote import elf
 from tests.control.fakes import FakeBackend, recorded, served, table
+from tests.patience import PATIENCE_S
 
 
 class Backend(FakeBackend):
@@ -168,7 +169,7 @@ def test_it_waits_for_a_result_that_is_good_enough(api: str, backend: Backend) -
 
     thread = threading.Thread(target=later)
     thread.start()
-    assert rows(api, "SELECT hits FROM shop.top", min_fidelity=1.0, wait_s=30.0) == [{"hits": 9}]
+    assert rows(api, "SELECT hits FROM shop.top", min_fidelity=1.0, wait_s=PATIENCE_S) == [{"hits": 9}]
     thread.join()
 
 
@@ -230,7 +231,7 @@ def test_it_waits_until_the_interval_of_a_time_is_closed(api: str, backend: Back
 
     thread = threading.Thread(target=later)
     thread.start()
-    assert rows(api, "SELECT hits FROM shop.top", at=ending(310), wait_s=30.0) == [{"hits": 9}]
+    assert rows(api, "SELECT hits FROM shop.top", at=ending(310), wait_s=PATIENCE_S) == [{"hits": 9}]
     thread.join()
 
 

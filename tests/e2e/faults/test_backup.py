@@ -45,7 +45,7 @@ def test_an_agent_from_a_backup_is_another_one_and_no_record_counts_twice(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     fleet.start(AGENTS, options=",format=json,idle=1 h")
-    fleet[0].apply(JOB)
+    fleet.apply(JOB)
     lines = records(3000, 300)
     old = fleet[3]
     data = old.directory / "data"

@@ -8,7 +8,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from elfmesh.ingest.authority.audit_chain import read_entries, verify
 from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.e2e.live import now
 from tests.patience import PATIENCE_S
 
 TEXT = """CREATE JOB e2e.{} DEADLINE '1 h' AS SELECT k, count(*) AS n
@@ -45,14 +45,13 @@ def test_an_agent_without_descriptors_waits_and_loses_nothing(tmp_path: Path, le
 
     def write(fleet: Fleet, count: int = 50) -> None:
         for agent in fleet:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            lines = [{"ts": stamp, "k": "a", "i": next(numbers)} for _ in range(count)]
+            lines = [{"ts": now(), "k": "a", "i": next(numbers)} for _ in range(count)]
             with fleet.log(agent.number).open("a") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
 
     with Fleet(tmp_path) as fleet:
         fleet.start(3, options=",format=json,idle=1 s")
-        fleet[0].apply(TEXT.format("first"))
+        fleet.apply(TEXT.format("first"))
         write(fleet)
         eventually(lambda: fleet[0].results("e2e/first"), what="results")
         names = {agent.name: agent for agent in fleet}
@@ -113,7 +112,7 @@ def test_an_agent_that_starts_without_descriptors_reports_it_and_loses_nothing(t
         fleet.start(1, options=",format=json,idle=1 s")
         agent = fleet[0]
         agent.apply(TEXT.format("first"))
-        line = {"ts": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "k": "a"}
+        line = {"ts": now(), "k": "a"}
         with fleet.log(0).open("a") as file:
             file.write(f"{json.dumps(line)}\n")
         found = eventually(lambda: agent.results("e2e/first"), what="results")
@@ -133,8 +132,7 @@ def test_an_agent_that_starts_without_descriptors_reports_it_and_loses_nothing(t
         known = agent.id
         agent.wait_ready()
         assert agent.id == known
-        again = eventually(lambda: agent.results("e2e/first"), what="the results that it had")
-        assert again[: len(found)] == found
+        eventually(lambda: agent.results("e2e/first")[: len(found)] == found, what="the results that it had")
 
 
 CONFIG = """
@@ -158,9 +156,8 @@ def test_archive_sink_and_audit_log_wait_for_descriptors_too(tmp_path: Path) -> 
     numbers, log = itertools.count(), tmp_path / "a.log"
 
     def write(count: int = 50) -> None:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with log.open("a") as file:
-            lines = [{"ts": stamp, "k": "a", "i": next(numbers)} for _ in range(count)]
+            lines = [{"ts": now(), "k": "a", "i": next(numbers)} for _ in range(count)]
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
     def rows(folder: str, column: str) -> list[Any]:
@@ -208,7 +205,7 @@ def test_archive_sink_and_audit_log_wait_for_descriptors_too(tmp_path: Path) -> 
             0,
             0,
         )
-        assert agent.get("/v1/health")["status"] == "ok"
+        eventually(lambda: agent.get("/v1/health")["status"] == "ok", what="health")
         assert agent.terminate() == 0
         lines = [entry for _, entry in read_entries(agent.directory / "data" / "audit.log")]
         assert [entry.what for entry in lines][:1] == ["apply"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.fleet import Agent, Fleet, eventually
-from tests.e2e.live import LIVE, Traffic, oracle
+from tests.e2e.live import LIVE, PATIENT, Traffic, oracle
 from tests.e2e.zygote import elf
 from tests.patience import PATIENCE_S
 
@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.start(3)
-        fleet[0].apply(LIVE)
+        fleet.apply(LIVE)
         with Traffic(fleet, [0, 1, 2]) as traffic:
             eventually(lambda: len(fleet[0].results("e2e/live")) >= 2, what="the first results")
             master = fleet[0].get("/v1/jobs/e2e/live")["master"]
@@ -44,8 +44,8 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
                 assert result["rows"] == expected[index]["rows"]
 
 
-OPEN = """CREATE JOB e2e.open DEADLINE '1 s' AS
-SELECT k, count(*) AS n FROM log GROUP BY {}, k ORDER BY k"""
+OPEN = f"""CREATE JOB e2e.open DEADLINE '1 s' {PATIENT} AS
+SELECT k, count(*) AS n FROM log GROUP BY {{}}, k ORDER BY k"""
 HOUR = "TUMBLE(ts, INTERVAL '1' HOUR)"
 HOP = "HOP(ts, INTERVAL '10' MINUTE, INTERVAL '60' MINUTE)"
 LINES = 30
@@ -66,7 +66,7 @@ def test_an_agent_that_leaves_at_once_hands_its_open_windows_over(
             fleet.start(1, options=",format=json,idle=1 h", extra=["--label", f"rack=r{number % 2}"])
         for agent in fleet:
             write(fleet, agent, "09:15:00")
-        fleet[0].apply(OPEN.format(window))
+        fleet.apply(OPEN.format(window))
         for agent in fleet:
             write(fleet, agent, "10:15:00")
         job = "e2e/open"
@@ -88,7 +88,8 @@ def test_an_agent_that_leaves_at_once_hands_its_open_windows_over(
 
         def later() -> list[dict[str, Any]]:
             found = [each for each in others[0].results(job) if each["interval"]["index"] not in closed]
-            return [each for each in found if leaver_in(each)] if len(found) >= windows else []
+            mine = [each for each in found if leaver_in(each)]
+            return mine if len(mine) >= windows else []
 
         def leaver_in(record: dict[str, Any]) -> bool:
             return bool(record["interval"]["start"] <= "2015-05-17T10:15" < record["interval"]["end"])
@@ -108,7 +109,7 @@ def test_an_agent_of_a_pod_leaves_when_it_is_stopped_and_its_open_window_is_comp
         fleet.start(3, options=",format=json,idle=1 h", extra=["--config", str(settings)])
         for agent in fleet:
             write(fleet, agent, "09:15:00")
-        fleet[0].apply(OPEN.format(HOUR))
+        fleet.apply(OPEN.format(HOUR))
         for agent in fleet:
             write(fleet, agent, "10:15:00")
         eventually(lambda: fleet[0].results("e2e/open"), what="the first window")

@@ -12,11 +12,11 @@ import pytest
 
 from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
-from tests.e2e.live import by_index, oracle
+from tests.e2e.live import PATIENT, by_index, oracle
 from tests.e2e.test_agents import append, close, records
 
 AGENTS = 3
-JOB = """CREATE JOB e2e.moved AS SELECT k, count(*) AS n, sum(v) AS s
+JOB = f"""CREATE JOB e2e.moved {PATIENT} AS SELECT k, count(*) AS n, sum(v) AS s
 FROM log GROUP BY HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND), k ORDER BY k"""
 
 
@@ -43,7 +43,7 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
 ) -> None:
     one, two = fleets
     one.start(AGENTS, options=",format=json,idle=1 h,read_from=end")
-    one[0].apply(JOB)
+    one.apply(JOB)
     lines = records(2400, 240)
 
     def write(first: int, stop: int) -> None:
@@ -77,6 +77,7 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
             two[0].wait_ready()
     for agent in two.agents[1:]:
         agent.wait_ready()
+    eventually(lambda: len(two[0].get("/v1/streams")["streams"][0]["agents"]) == AGENTS, what="all agents")
     shutil.copy(tmp_path / "s", tmp_path / "elsewhere")
     _, reported = elf(two, "savepoint", "restore", tmp_path / "elsewhere")
     assert f"{AGENTS} of {AGENTS} agents have it, from interval {first} on" in reported

@@ -11,7 +11,7 @@ from tests.e2e.live import by_index
 from tests.e2e.zygote import elf
 
 JOB = "e2e/top"
-TEXT = """CREATE JOB e2e.top EVERY '10 s' DEADLINE '1 s' HORIZON '5 s' STANDBY ALL LAG '100 ms' AS
+TEXT = """CREATE JOB e2e.top EVERY '10 s' DEADLINE '1 s' HORIZON '20 s' STANDBY ALL LAG '100 ms' AS
 SELECT k, count(*) AS n FROM log GROUP BY k ORDER BY k"""
 LINES = 30
 
@@ -26,10 +26,10 @@ def test_what_a_killed_agent_had_read_is_in_the_record(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         for number in range(4):
             fleet.start(1, options=",format=json,idle=1 h", extra=["--label", f"rack=r{number % 2}"])
+        fleet.apply(TEXT)
         for number in range(4):
             write(fleet, number, 1)
             write(fleet, number, 11)
-        fleet[0].apply(TEXT)
         first = eventually(lambda: fleet[0].results(JOB), what="the first interval")[0]
         index = first["interval"]["index"] + 1
 

@@ -17,7 +17,7 @@ from tests.e2e.zygote import elf
 from tests.exhaustive import few
 
 JOB = "e2e/top"
-TEXT = """CREATE JOB e2e.top EVERY '10 s' DEADLINE '1 s' HORIZON '5 s' AS
+TEXT = """CREATE JOB e2e.top EVERY '10 s' DEADLINE '1 s' HORIZON '20 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY k ORDER BY n DESC, k LIMIT 10"""
 RACKS = ("r0", "r1", "r2")
 
@@ -47,10 +47,10 @@ def test_the_prediction_is_what_happens(seed: int, tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         for rack in RACKS:
             fleet.start(2, options=",format=json,idle=1 h", extra=["--label", f"rack={rack}"])
+        fleet.apply(TEXT)
         for number in range(6):
             write(fleet, number, 5, 1, usual[number])
             write(fleet, number, 5, 11, usual[number])
-        fleet[0].apply(TEXT)
         first = eventually(lambda: fleet[0].results(JOB), what="the first interval")[0]
         index = first["interval"]["index"]
         assert (first["state"], first["fidelity"]) == ("FINAL", 1.0)

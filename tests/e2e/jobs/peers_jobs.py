@@ -129,7 +129,7 @@ class Job:
             if text.startswith("SELECT * "):
                 text = text.replace("*", ", ".join(ALL_COLUMNS[name]), 1)
         every = "" if statement.window is not None else "EVERY '1 d' "
-        self.text = f"CREATE JOB peers.case{number} {every}HORIZON '60 s' ON STRAGGLER WAIT AS {text}"
+        self.text = f"CREATE JOB peers.case{number} {every}HORIZON '300 s' ON STRAGGLER WAIT AS {text}"
         self.statement: Statement = parse(self.text)
 
     def last(self) -> int:

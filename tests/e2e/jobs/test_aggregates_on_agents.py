@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fleet import Fleet
-from tests.e2e.live import oracle
+from tests.e2e.live import PATIENT, oracle
 from tests.e2e.test_agents import append, close, complete, records, without_closing
 
-JOB = """CREATE JOB e2e.spread AS SELECT k AS k,
+JOB = f"""CREATE JOB e2e.spread {PATIENT} AS SELECT k AS k,
        stddev(v) AS sd, var_pop(x) AS vp, first(v) AS f, last(x) AS l, max_by(k, x) AS best, median(v) AS m,
        percentile(x, array(0.1, 0.9)) AS p, sum(DISTINCT v) AS sv, approx_count_distinct(v) AS ac,
        approx_top_k(k, 2) AS top, array_agg(v, 5) AS vs, string_agg(k, ',', 3) AS ks, every(v > -900) AS low,
@@ -28,7 +28,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 def test_all_aggregates_over_agents_give_what_one_process_gives(fleet: Fleet) -> None:
     fleet.start(3, options=",format=json,idle=1 h")
-    fleet[1].apply(JOB)
+    fleet.apply(JOB, 1)
     lines = records(1500, 40)
     for number in range(3):
         append(fleet.log(number), lines[number::3])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from tests.e2e.fleet import Agent, Fleet
+from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.test_inputs import wait_total
 
 JOB = """CREATE JOB e2e.traces AS SELECT level, count(*) AS n FROM app
@@ -15,9 +14,12 @@ CONFIG = """
 path = "{log}"
 format = 'grok:(?s)%{{TIMESTAMP_ISO8601:ts}} %{{LOGLEVEL:level}} %{{GREEDYDATA:message}}'
 multiline = "trace"
-idle = "2 s"
+idle = "1 h"
 """
 STAMP = "2015-05-17T10:05:03Z"
+LAST = "2015-05-17T12:00:00Z INFO later\n"
+"""Closes the interval of the others: no pause of a busy machine does."""
+
 TRACE = f"{STAMP} ERROR it broke\n\tat a.b(C.java:1)\nCaused by: x\n\t... 3 more\n"
 
 
@@ -31,10 +33,10 @@ def test_a_trace_is_one_record_through_a_kill_within_it(tmp_path: Path) -> None:
         agent.start()
         agent.wait_ready()
         agent.apply(JOB)
-        time.sleep(0.5)  # so that it has read into the last record; it is right without
+        eventually(lambda: agent.get("/v1/agent")["sources"]["app"]["lines"], what="the first lines")
         agent.kill()
         with log.open("a") as file:
-            file.write("(C.java:1)\n\tat d.e(F.java:2)\n" + TRACE)
+            file.write("(C.java:1)\n\tat d.e(F.java:2)\n" + TRACE + LAST)
         agent.start()
         agent.wait_ready()
         wait_total(agent, "e2e/traces", "level", {"ERROR": 22, "INFO": 5})

@@ -87,24 +87,12 @@ def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
     return {each["interval"]["index"]: each for each in found}
 
 
-def applied(fleet: Fleet, job: Job) -> dict[str, Any] | None:
-    """The answer to a job that all agents are in; None: a busy agent did not answer in time, or does not know
-    the outcome, or the tree of the stream lacks an agent that has just started."""
-    try:
-        answer = fleet[2].apply(job.text)
-    except AssertionError as refused:
-        if " 503 " not in str(refused) and '"outcome":"unknown"' not in str(refused):
-            raise
-        return None
-    return answer if answer["acknowledged"] == answer["expected"] == AGENTS else None
-
-
 def wrong_on_agents(fleet: Fleet, jobs: list[Job], tmp_path: Path) -> dict[str, str]:
     """By case how what agents publish of it differs from what one process says; empty: not at all."""
 
     def apply(job: Job) -> str:
         try:
-            eventually(partial(applied, fleet, job), what=f"all agents in {job.case.name}")
+            fleet.apply(job.text, 2)
         except AssertionError as refused:
             return f"{job.case.name}: {refused}"
         return ""

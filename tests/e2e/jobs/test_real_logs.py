@@ -14,9 +14,12 @@ from elfmesh import ids
 from elfmesh.local.embedded import answers
 from elfmesh.ql.values.row_json import rows_to_json
 from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.live import PATIENT
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 AGENTS = 8
+CLOSING = b'1.1.1.1 - - [20/Jun/2015:00:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
+"""A record far behind all others closes what was before it: no pause of a busy machine does."""
 TOP = """SELECT path, count(*) AS hits, count(DISTINCT host) AS hosts, sum(bytes) AS bytes, avg(bytes) AS mean
 FROM access GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), path ORDER BY hits DESC, path LIMIT 3"""
 HOPPING = """SELECT status, count(*) AS n FROM access WHERE method <> 'HEAD'
@@ -75,21 +78,22 @@ def check(fleet: Fleet, job: str, expected: dict[int, Any]) -> None:
 def test_an_access_log_replayed_at_speed_under_three_jobs_at_once(fleet: Fleet) -> None:
     name = "access_logs/apache_logs"
     lines = lines_of(name)
-    fleet.start(AGENTS, stream="access", options=",format=combined")
-    wait_tree_size(fleet, "access", AGENTS)
+    fleet.start(AGENTS, stream="access", options=",format=combined,idle=1 h")
     jobs = {
-        "real/top": f"CREATE JOB real.top LATENESS '1 day' AS {TOP}",
-        "real/hop": f"CREATE JOB real.hop LATENESS '1 day' AS {HOPPING}",
-        "real/words": f"CREATE JOB real.words LATENESS '1 day' PARTITIONS 4 AS {WORD_COUNT}",
+        "real/top": f"CREATE JOB real.top {PATIENT} LATENESS '1 day' AS {TOP}",
+        "real/hop": f"CREATE JOB real.hop {PATIENT} LATENESS '1 day' AS {HOPPING}",
+        "real/words": f"CREATE JOB real.words {PATIENT} LATENESS '1 day' PARTITIONS 4 AS {WORD_COUNT}",
     }
     for number, text in enumerate(jobs.values()):
-        answer = fleet[number].apply(text)
-        assert (answer["acknowledged"], answer["expected"]) == (AGENTS, AGENTS)
+        fleet.apply(text, number)
     for begin in range(0, len(lines), 400):
         for number in range(AGENTS):
             with fleet.log(number, "access").open("ab") as file:
                 file.writelines(lines[begin + number : begin + 400 : AGENTS])
         time.sleep(0.05)
+    for number in range(AGENTS):
+        with fleet.log(number, "access").open("ab") as file:
+            file.write(CLOSING)
     for job, query in zip(jobs, (TOP, HOPPING, WORD_COUNT), strict=True):
         check(fleet, job, oracle(query, name, "combined"))
 
@@ -101,5 +105,5 @@ def test_logs_that_were_there_before_are_read_from_their_beginning(fleet: Fleet,
     for number in range(AGENTS):
         fleet.log(number, "events").write_bytes(b"".join(lines[number::AGENTS]))
     wait_tree_size(fleet, "events", AGENTS)
-    fleet[7].apply(f"CREATE JOB real.events LATENESS '10 s' AS {EVENTS}")
+    fleet.apply(f"CREATE JOB real.events {PATIENT} LATENESS '10 s' AS {EVENTS}", 7)
     check(fleet, "real/events", oracle(EVENTS, name, "json"))

@@ -18,15 +18,15 @@ from elfmesh.api.identity.bearer import TOKEN_FILE
 from elfmesh.api.line_parts import whole
 from tests.e2e import zygote
 from tests.e2e.fleet import Agent, Fleet, eventually
-from tests.e2e.live import by_index, oracle
+from tests.e2e.live import PATIENT, by_index, oracle
 
 pytestmark = pytest.mark.apart
 
 ROOT = Path(__file__).parents[3]
 KEYS, INTERVALS = 300, 4
-JOB = """CREATE JOB e2e.words AS SELECT w, count(*) AS n, sum(v) AS s
+JOB = f"""CREATE JOB e2e.words {PATIENT} AS SELECT w, count(*) AS n, sum(v) AS s
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), w ORDER BY n DESC, w"""
-MANY = """CREATE JOB e2e.many HORIZON '60 s' AS SELECT w, count(*) AS n
+MANY = f"""CREATE JOB e2e.many {PATIENT} AS SELECT w, count(*) AS n
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), w ORDER BY n DESC, w"""
 
 
@@ -122,7 +122,7 @@ def pages(agent: Agent) -> list[Path]:
 
 def test_every_reader_gets_all_rows(fleet: Fleet, tmp_path: Path) -> None:
     start(fleet)
-    fleet[1].apply(JOB)
+    fleet.apply(JOB, 1)
     write(fleet, 0, INTERVALS)
     close(fleet, 1000)
     wanted = expected(fleet)
@@ -151,7 +151,7 @@ def test_every_reader_gets_all_rows(fleet: Fleet, tmp_path: Path) -> None:
 
 def test_followers_of_a_killed_master_go_on_with_all_rows(fleet: Fleet) -> None:
     start(fleet, 4)
-    fleet[1].apply(JOB)
+    fleet.apply(JOB, 1)
     write(fleet, 0, 2)
     close(fleet, 2)
     records(fleet[0], 1)
@@ -172,7 +172,7 @@ def test_followers_of_a_killed_master_go_on_with_all_rows(fleet: Fleet) -> None:
 
 def test_a_page_that_is_rotten_or_missing_comes_from_another_voter(fleet: Fleet) -> None:
     start(fleet)
-    fleet[0].apply(JOB)
+    fleet.apply(JOB)
     write(fleet, 0, 2)
     close(fleet, 1000)
     wanted = expected(fleet)
@@ -204,7 +204,7 @@ def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet, tmp_path: Path) -
     sink.write_text(f'[sinks.files]\ntype = "parquet"\njobs = ["e2e/*"]\npath = "{tmp_path}/parquet"\n')
     fleet.start(1, options=",format=json,idle=1 h", extra=["-c", str(sink)])
     fleet.start(2, options=",format=json,idle=1 h")
-    fleet[1].apply(MANY)
+    fleet.apply(MANY, 1)
     for agent in fleet:
         with fleet.log(agent.number).open("a") as file:
             for key in range(agent.number * each, (agent.number + 1) * each):

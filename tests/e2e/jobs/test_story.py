@@ -26,7 +26,7 @@ def why(agent: Agent, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_any_agent_shows_how_an_interval_was_sealed_collected_accepted_and_published(fleet: Fleet) -> None:
     fleet.start(3)
-    fleet[0].apply(LIVE)
+    fleet.apply(LIVE)
     names = {agent.name for agent in fleet}
     with Traffic(fleet, [0, 1, 2]):
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.e2e.live import now
 from tests.patience import PATIENCE_S
 
 FILE = Path(__file__).with_name("counting_program.py")
@@ -129,6 +129,6 @@ def handled_all(agent: Agent, started: Programs) -> list[int]:
 def write(fleet: Fleet, number: int) -> None:
     """A line in each log, of now."""
     for agent in fleet:
-        line = {"ts": datetime.now(UTC).isoformat(), "k": f"round-{number}"}
+        line = {"ts": now(), "k": f"round-{number}"}
         with fleet.log(agent.number).open("a") as log:
             log.write(json.dumps(line) + "\n")

@@ -122,6 +122,6 @@ def test_an_agent_that_stops_waits_for_no_tap(tmp_path: Path) -> None:
             finally:
                 stop.set()
                 writer.join()
-            assert fleet[0].terminate(30) == 0
+            assert fleet[0].terminate() == 0
             assert tap.wait(PATIENCE_S) in (0, 69)
         assert "Traceback" not in fleet[0].errors()

@@ -52,11 +52,11 @@ class Topic:
             line = b'{"n": %d}' % self.sent.total()
             self.sent[line + b"\n"] += 1
             self._producer.produce("in", line, partition=self.sent.total() % 4)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def raw(self, value: bytes | None) -> None:
         self._producer.produce("in", value, key=b"k", partition=0)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
 
 def stream(servers: str, **changes: Any) -> StreamConfig:

@@ -17,6 +17,7 @@ from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.scheduling.task_queue import TaskQueue
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.machine import Event
+from tests.patience import PATIENCE_S
 
 JOB = bytes(20)
 
@@ -63,7 +64,7 @@ def _fail(error: BaseException) -> None:
 
 
 async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not what():  # noqa: ASYNC110 - a thread's outcome
             await asyncio.sleep(0.005)
 
