@@ -96,13 +96,18 @@ def test_standbys_and_what_the_loss_of_each_rack_leaves_are_those_of_the_api(
     losses, pairs = (f"{table.replace('${name}', name)}.map({cells})" for name in ("losses", "standbys"))
     chrome.until(f"{losses}.length === {COUNT} && {losses}[0][1].includes('%')", "one case for each rack")
     chrome.until(f"{pairs}.length === {COUNT} && {pairs}.every((row) => !/none/.test(row[1]))", "standbys")
-    answer = fleet[0].ask("GET", f"/v1/what-if?each=rack&job={JOB}")
-    first = json.loads(answer)["cases"][0]
-    shown = next(row for row in chrome.run(losses) if row[0] == first["lost"] == "rack=r0")
-    assert shown[4] == ", ".join(first["agents"])
-    assert float(shown[2].rstrip("%\u00a0")) == pytest.approx(100 * first["jobs"][0]["fidelity"], abs=5)
-    plan = json.loads(fleet[0].ask("GET", f"/v1/jobs/{JOB}/plan"))["standbys"]
-    assert {(*row[:2],) for row in chrome.run(pairs)} == {(m["agent"], m["standby"]) for m in plan["members"]}
+
+    def agrees() -> bool:
+        """Whether both say the same: rates are measured again all the time, on a busy machine unevenly."""
+        first = fleet[0].get(f"/v1/what-if?each=rack&job={JOB}")["cases"][0]
+        shown = next(row for row in chrome.run(losses) if row[0] == first["lost"] == "rack=r0")
+        assert shown[4] == ", ".join(first["agents"])
+        plan = fleet[0].get(f"/v1/jobs/{JOB}/plan")["standbys"]["members"]
+        same = {(*row[:2],) for row in chrome.run(pairs)} == {(m["agent"], m["standby"]) for m in plan}
+        fidelity = float(shown[2].rstrip("%\u00a0"))
+        return same and fidelity == pytest.approx(100 * first["jobs"][0]["fidelity"], abs=5)
+
+    eventually(agrees, what="the figures of the API")
 
 
 def test_results_arrive_without_a_reload(page: Callable[[str], Browser], fleet: Fleet) -> None:
@@ -158,8 +163,8 @@ def test_the_overview_shows_throughput_lag_and_a_spark_line_for_each_job(
     # three agents with 20 lines a second each
     pattern = r"/Lines per second of all agents: [1-9]\d* now/"
     chrome.until(f"{pattern}.test({sparks}[0]) && {sparks}[1].includes(' now')", "rates, once asked twice")
-    rate = int(re.findall(r": (\d+) now", chrome.run(sparks)[0])[0])
-    assert 1 <= rate <= 200
+    rate = f"Number(/: (\\d+) now/.exec({sparks}[0])[1])"
+    chrome.until(f"{rate} >= 1 && {rate} <= 200", "a rate that is about that of the lines")
     drawn = "(document.querySelector('.fact .spark path').getAttribute('d').match(/L/g) ?? []).length"
     chrome.until(f"{drawn} >= 2", "a line of three samples")
     jobs = chrome.run("[...document.querySelectorAll('tbody .spark')].map((each) => each.ariaLabel)")
