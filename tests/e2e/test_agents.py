@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
         killed = int(time.time())
         traffic.numbers.remove(victim.number)
         closed_after(fleet, "e2e/live", killed + 4, asked)
-    oracles = {(): written(traffic, tmp_path)}
+    oracles: dict[tuple[int, ...], dict[int, Any]] = {(): written(traffic, tmp_path)}
     results = complete(fleet, "e2e/live", oracles[()], asked)
     states = [result["state"] for result in results.values()]
     assert {*states} == {"FINAL", "FINAL_PARTIAL"}
@@ -175,13 +176,16 @@ def test_an_agent_that_comes_back_loses_and_repeats_nothing(fleet: Fleet, tmp_pa
     assert {result["state"] for result in results.values()} == {"FINAL"}
 
 
+def has_lines(traffic: Traffic, count: int) -> bool:
+    return min(map(len, traffic.written.values())) >= count
+
+
 def test_rename_rotation_under_load_is_exact(fleet: Fleet, tmp_path: Path) -> None:
     fleet.start(2, options=",format=json")
     fleet.apply(LIVE)
     with Traffic(fleet, [0, 1], every_s=0.002) as traffic:
         for turn in range(4):
-            lines = 150 * (turn + 1)
-            eventually(lambda lines=lines: min(map(len, traffic.written.values())) >= lines, what="lines")
+            eventually(partial(has_lines, traffic, 150 * (turn + 1)), what="lines")
             for number in (0, 1):
                 path = fleet.log(number)
                 path.rename(path.with_name(f"log.log.{turn}"))

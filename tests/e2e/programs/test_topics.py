@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_the_sequence_outlives_kills_of_programs_agents_and_masters(
                 started.wait_attached(vertices[at])
             else:
                 asked = fleet[(at + 1) % 3]
-                master = eventually(lambda asked=asked: asked.get("/v1/jobs/test/words")["master"])
+                master = eventually(partial(asked.get, "/v1/jobs/test/words"))["master"]
                 agents = [each for each in fleet if (each.name == master) == (victim == "master")]
                 killed = rng.choice(agents)
                 other = next(each for each in fleet if each is not killed)
