@@ -3,7 +3,7 @@
 Canonical values have one NaN and no -0.0, so two arrays of one type have equal values exactly where their
 bytes are equal. Identity by bytes is therefore the identity of SQL's GROUP BY. Promotion (null -> T, int64 ->
 float64, decimal -> wider decimal of the same scale) is commutative and associative, so types do not depend on
-the order of batches.
+the order of batches. Lists and structs are their sort keys (nested.py).
 
 Paper: ELF 2.2 (the keys of a PAO are opaque bytes there; here they are typed columns).
 """
@@ -15,6 +15,7 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.cbt import nested
 from elfmesh.cbt.errors import TypeConflict
 from elfmesh.errors import DataError
 
@@ -49,12 +50,16 @@ def type_name(data_type: pa.DataType) -> str:
     """Return the name of a canonical type in headers and messages, such as "int64" or "decimal(10,2)"."""
     if (name := _NAMES.get(data_type)) is not None:
         return name
+    if isinstance(data_type, nested.NestedType):
+        return data_type.name
     return f"decimal({data_type.precision},{data_type.scale})"
 
 
 def type_from_name(name: str) -> pa.DataType:
     if (data_type := _NAMED.get(name)) is not None:
         return data_type
+    if name.startswith(nested.PREFIX):
+        return nested.nested_type(name, type_from_name)
     match = _DECIMAL.fullmatch(name)
     if match is None or not 1 <= int(match[1]) <= DECIMAL_PRECISION_MAX or abs(int(match[2])) > 38:
         raise ValueError(f"{name!r} is not a column type")
@@ -67,7 +72,11 @@ def is_orderable_as_int(data_type: pa.DataType) -> bool:
 
 
 def is_bytes(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
+    """Return whether values are strings of bytes; the keys of lists and structs are."""
+    types = pa.types
+    return bool(
+        types.is_string(data_type) or types.is_binary(data_type) or isinstance(data_type, nested.NestedType)
+    )
 
 
 def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -80,6 +89,10 @@ def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pa.types.is_decimal128(left) and pa.types.is_decimal128(right) and left.scale == right.scale:
         return left if left.precision >= right.precision else right
+    if isinstance(left, nested.NestedType) and isinstance(right, nested.NestedType):
+        both = nested.unified(left.value_type, right.value_type, lambda one, other: unify(column, one, other))
+        if both is not None:
+            return nested_type(both)
     raise TypeConflict(column, type_name(left), type_name(right))
 
 
@@ -89,14 +102,24 @@ def promote(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), data_type)
+    if isinstance(data_type, nested.NestedType):
+        return nested.retyped(array, data_type)
     # An integer key beyond 2**53 is rounded, and then equals the float with which SQL compares it as equal.
     return array.cast(data_type, safe=False)
 
 
-def normalise(values: pa.Array | pa.ChunkedArray, column: str) -> pa.Array:
-    """Convert any scalar Arrow array to a canonical one.
+def nested_type(kind: pa.DataType) -> nested.NestedType:
+    """Return the type of the keys of lists or structs of canonical values.
 
-    Raises DataError for nested types and uint64 beyond int64.
+    Raises ValueError if they cannot be keys.
+    """
+    return nested.nested_type(nested.nested_name(kind, type_name), type_from_name)
+
+
+def normalise(values: pa.Array | pa.ChunkedArray, column: str) -> pa.Array:
+    """Convert any scalar Arrow array, or one of nested keys, to a canonical one.
+
+    Raises DataError for other nested types and uint64 beyond int64.
     """
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if array.type in _NAMES and not pa.types.is_floating(array.type):
@@ -115,7 +138,7 @@ def _convert(array: pa.Array) -> pa.Array:
     types = pa.types
     if types.is_dictionary(data_type):
         return _convert(array.dictionary_decode())
-    if data_type in _NAMES and not types.is_floating(data_type):
+    if (data_type in _NAMES and not types.is_floating(data_type)) or nested.is_nested_key(data_type):
         return array
     if types.is_floating(data_type):
         return canonical_floats(array if data_type == pa.float64() else array.cast(pa.float64()))

@@ -8,7 +8,7 @@ The bytes of a row are the concatenated bytes of its columns:
     int64, float64 (its bits), timestamp, time64, duration
               8 bytes, big-endian, the sign bit flipped
     decimal   16 bytes, the unscaled value, big-endian, the sign bit flipped
-    string, binary
+    string, binary, nested (its sort key)
               the last column: the bytes unchanged, to the end of the key
               any other: 0x00 as 0x00 0xFF, then 0x00 0x00
     null      the marker 0
@@ -40,6 +40,7 @@ from elfmesh.cbt.columns import (
     valid_mask,
 )
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys
+from elfmesh.cbt.nested import is_nested_key, nested_values
 from elfmesh.errors import DataError
 
 _BYTES = -1
@@ -85,7 +86,11 @@ class KeyForm(Struct, frozen=True):
         decimal, null = pa.types.is_decimal, pa.types.is_null
         types = zip(self.types, other.types, strict=True)
         return self.nullable == other.nullable and all(
-            own == old or null(old) or (decimal(own) and decimal(old)) for own, old in types
+            own == old
+            or null(old)
+            or (decimal(own) and decimal(old))
+            or (is_nested_key(own) and is_nested_key(old))
+            for own, old in types
         )
 
 
@@ -193,6 +198,8 @@ def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array
     if not trusted:
         for column in columns:
             column.validate(full=True)
+            if is_nested_key(column.type):
+                nested_values(column)
         if not form.plain:
             _check_canonical(parts, columns)
     return tuple(columns)

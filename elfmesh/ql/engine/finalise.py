@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from elfmesh.arrow_kernels import integers, pc, taken
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.base import Values
+from elfmesh.cbt.sort_bytes import sortable
 from elfmesh.ql.engine.folds import folded, joined_keys
 from elfmesh.ql.expressions.nodes import Expr, Ref, WindowBound, walk
 from elfmesh.ql.expressions.operand import Env, Operand
@@ -27,7 +28,6 @@ from elfmesh.ql.functions.compiler import Compiler, read_column, window_column
 from elfmesh.ql.plan.reduction import distinct_columns
 from elfmesh.ql.plan.statement import MAIN, OrderItem, Statement
 from elfmesh.ql.values.columns import as_array, bool_values, float_values, int_values, null_mask
-from elfmesh.ql.values.sort_bytes import sortable
 from elfmesh.ql.values.types import (
     BIGINT,
     BOOLEAN,
@@ -190,15 +190,22 @@ class Finaliser:
             return tuple(None if isinstance(expr, Ref) else compiler.compile(expr) for expr in exprs)
 
         for expr in self._ordered:
-            if has_map(kind := compiler.compile(expr).type):
-                hint = "Order by its entries, map_entries(m), or by one of its values, m['key']."
-                raise compiler.error(expr, f"ORDER BY does not work on {type_name(kind)}", hint)
+            refuse_map(compiler, expr, "ORDER BY")
+        for expr in self._shown if self.statement.plan.distinct else ():
+            refuse_map(compiler, expr, "DISTINCT")
         having = self.statement.plan.having
         return _Compiled(
             operands(self._shown),
             operands(self._ordered),
             None if having is None else condition_operand(compiler, having, compiler.compile(having)),
         )
+
+
+def refuse_map(compiler: Compiler, expr: Expr, clause: str) -> None:
+    """Raise QueryError if the values of an expression are or contain maps, which have no order."""
+    if has_map(kind := compiler.compile(expr).type):
+        hint = "Use its entries, map_entries(m), or one of its values, m['key']."
+        raise compiler.error(expr, f"{clause} does not work on {type_name(kind)}", hint)
 
 
 def _computable(array: pa.Array) -> pa.Array:

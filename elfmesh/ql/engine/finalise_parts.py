@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.cbt.nested import is_nested_key
 from elfmesh.errors import ResultTooLarge
 from elfmesh.ql.engine.finalise import DISTINCT_ROWS, NO_SCALARS, Finaliser, Finished, Scalars
 from elfmesh.ql.plan.statement import MAIN
@@ -105,8 +106,8 @@ def _counted(blocks: Iterable[pa.Table], keys: tuple[str, ...]) -> pa.Table:
 def _rows_per_key(block: pa.Table, keys: tuple[str, ...]) -> pa.Table:
     if not keys:
         return pa.table({DISTINCT_ROWS: pa.array([block.num_rows], pa.int64())})
-    counts = block.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
-    return counts.rename_columns([*keys, DISTINCT_ROWS])
+    counts = _as_bytes(block, keys).group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    return _as_keys(counts.rename_columns([*keys, DISTINCT_ROWS]), block)
 
 
 def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
@@ -114,8 +115,27 @@ def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
     if not keys:
         total = sum(whole.column(DISTINCT_ROWS).to_pylist())
         return pa.table({DISTINCT_ROWS: pa.array([total], pa.int64())})
-    summed = whole.group_by(list(keys), use_threads=False).aggregate([(DISTINCT_ROWS, "sum")])
-    return summed.rename_columns([*keys, DISTINCT_ROWS])
+    groups = _as_bytes(whole, keys).group_by(list(keys), use_threads=False)
+    return _as_keys(groups.aggregate([(DISTINCT_ROWS, "sum")]).rename_columns([*keys, DISTINCT_ROWS]), whole)
+
+
+def _as_bytes(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    """Return a table with the bytes of nested keys, by which Arrow can group."""
+    for at, name in enumerate(table.column_names):
+        if name in keys and is_nested_key(table.schema.field(at).type):
+            column = table.column(at)
+            table = table.set_column(at, name, as_array(column, len(column)).storage)
+    return table
+
+
+def _as_keys(table: pa.Table, like: pa.Table) -> pa.Table:
+    """Return a table with the nested keys of another table, of which it has the bytes."""
+    for at, name in enumerate(table.column_names):
+        if name in like.column_names and is_nested_key(kind := like.schema.field(name).type):
+            column = table.column(at)
+            keys = pa.ExtensionArray.from_storage(kind, as_array(column, len(column)))
+            table = table.set_column(at, name, keys)
+    return table
 
 
 def _by_parts(

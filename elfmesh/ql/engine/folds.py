@@ -16,6 +16,7 @@ from msgspec import Struct
 from elfmesh.arrow_kernels import pc
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.sort_bytes import sortable
 from elfmesh.ql.functions.compiler import read_column
 from elfmesh.ql.plan.statement import COUNT_COLUMN, Fold
 from elfmesh.ql.values.columns import float_values, int_values
@@ -53,13 +54,13 @@ def folded(
 def joined_keys(
     main: Mapping[str, pa.Array], keys: tuple[str, ...], table: pa.Table
 ) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """Return the keys of the main table followed by those of the other table."""
+    """Return the keys of the main table followed by those of the other table, lists by their sort keys."""
     joined: dict[str, pa.ChunkedArray | pa.Array] = {}
     for key in keys:
         ours, theirs = main[key], read_column(table.column(key))
         if ours.type != theirs.type:  # a table without rows to count may have a narrower type
             theirs = pc.cast(theirs, ours.type)
-        joined[key] = pa.concat_arrays([ours, theirs])
+        joined[key] = sortable(pa.concat_arrays([ours, theirs]))
     return joined
 
 

@@ -18,6 +18,7 @@ from elfmesh.cbt import Content
 from elfmesh.cbt.laws import LAWS
 from elfmesh.ql.engine.finalise import sorted_rows
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
+from elfmesh.ql.functions.compiler import read_column
 from elfmesh.ql.plan.reduction import distinct_columns
 from elfmesh.ql.plan.statement import COUNT_COLUMN, MAIN, DistinctValues, Statement
 from elfmesh.ql.values.columns import as_array
@@ -121,7 +122,7 @@ def _is_kept(names: Mapping[str, str], column: str) -> bool:
 def _blocks(content: Content) -> Iterator[pa.Table]:
     """Yield keys, then the columns of each aggregate: "a0", or "a0 n", "a0 sum" if it has several."""
     for rows in content.rows():
-        columns = dict(zip(rows.layout.keys, rows.keys, strict=True))
+        columns = dict(zip(rows.layout.keys, map(read_column, rows.keys), strict=True))
         for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
             for suffix, column in LAWS[kind].partial(state, rows.count).items():
                 columns[f"{name} {suffix}" if suffix else name] = column

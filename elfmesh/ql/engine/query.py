@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, field
 
+from elfmesh.cbt.columns import nested_type
+from elfmesh.cbt.nested import nested_keys
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.ql.engine.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.ql.engine.finalise_parts import Reduced, finalise_parts
@@ -39,7 +41,7 @@ from elfmesh.ql.plan.statement import (
     record_expressions,
 )
 from elfmesh.ql.values.columns import as_array, bool_values, null_mask
-from elfmesh.ql.values.types import is_nested, type_name
+from elfmesh.ql.values.types import has_map, is_nested, type_name
 from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
@@ -107,8 +109,8 @@ class _CompiledSeal(Struct, frozen=True):
 class PartQuery:
     """Evaluator of one part without an open `*` (see `elfmesh.ql.expand`).
 
-    `lookup` returns the tables that are joined to the records. With `carries`, lists, structs and maps may be
-    keys, and each is distinct. This mode is for rows that are not grouped and are all prepared at once.
+    `lookup` returns the tables that are joined to the records. With `carries`, maps may be keys too, and each
+    list, struct and map is distinct. This mode is for rows that are not grouped and are all prepared at once.
     `member` is the producer of punctuations that do not name one.
     """
 
@@ -278,23 +280,43 @@ class PartQuery:
         def condition(expr: Expr | None) -> Operand | None:
             return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
 
-        def plain(expr: Expr, *, carried: bool = False) -> Operand:
+        def plain(expr: Expr) -> Operand:
             operand = compiler.compile(expr)
-            if is_nested(operand.type) and not carried:
+            if is_nested(operand.type):
                 raise compiler.error(
                     expr,
-                    f"a value of type {type_name(operand.type)} cannot be grouped, selected or aggregated",
+                    f"a value of type {type_name(operand.type)} cannot be aggregated",
                     "Name a part of it, x[0], x['key'] or x.name, or write array_join(x, ',').",
                 )
             return operand
 
+        def key(expr: Expr) -> Operand:
+            operand = compiler.compile(expr)
+            if self.carries or not is_nested(operand.type):
+                return operand
+            if has_map(operand.type):
+                raise compiler.error(
+                    expr,
+                    f"a value of type {type_name(operand.type)} cannot be grouped or selected",
+                    "Group by its entries, map_entries(m), or by one of its values, m['key'].",
+                )
+            try:
+                nested_type(operand.type)
+            except ValueError as error:
+                raise compiler.error(
+                    expr, f"this value cannot be grouped or selected: {error}", "Name a part of it."
+                ) from None
+            return operand
+
         where = condition(plan.where)
+        counted = {one.name for one in plan.distincts if not one.counted} - {one.table for one in plan.folds}
         return _Compiled(
             None if plan.where is None or where is None else (ExprKey(plan.where), where),
-            tuple(plain(expr, carried=self.carries) for expr in plan.keys),
+            tuple(key(expr) for expr in plan.keys),
             tuple(plain(expr) for expr in plan.values),
             tuple(
-                (one, tuple(plain(arg) for arg in one.args), condition(one.where)) for one in plan.distincts
+                (one, tuple(map(key if one.name in counted else plain, one.args)), condition(one.where))
+                for one in plan.distincts
             ),
             None if plan.seal is None else self._seal(plan.seal, condition, plain),
         )
@@ -318,9 +340,10 @@ class PartQuery:
     ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints | None], dict[str, pa.Array]]:
         env = records.env(self._fields)
         keys = {f"k{at}": key.array(env) for at, key in enumerate(compiled.keys)}
-        carried = {name: array for name, array in keys.items() if is_nested(array.type)}
+        carried = {name: array for name, array in keys.items() if self.carries and is_nested(array.type)}
         if carried:
             keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
+        keys = {name: _key(array) for name, array in keys.items()}
         values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
         tables, places = {}, {}
         counted: Bools | None = None  # the records that are no punctuations
@@ -332,7 +355,7 @@ class PartQuery:
             tables[SEALS], places[SEALS] = _selected(own, env.rows, ends)
         tables[MAIN], places[MAIN] = _selected({**keys, **values}, env.rows, counted)
         for one, args, where in compiled.distincts:
-            arrays = [arg.array(env) for arg in args]
+            arrays = [_key(arg.array(env)) for arg in args]
             columns = {**keys, **dict(zip(distinct_columns(len(arrays)), arrays, strict=True))}
             keep = counted if where is None else bool_values(where.array(env))
             if where is not None and keep is not None and counted is not None:
@@ -342,6 +365,10 @@ class PartQuery:
                     keep = ~null_mask(array) if keep is None else keep & ~null_mask(array)
             tables[one.name], places[one.name] = _selected(columns, env.rows, keep)
         return tables, places, carried
+
+
+def _key(array: pa.Array) -> pa.Array:
+    return nested_keys(array, nested_type(array.type)) if is_nested(array.type) else array
 
 
 def _has_column(path: str, known: list[str]) -> bool:

@@ -18,6 +18,7 @@ from elfmesh.cbt import Panes, finish
 from elfmesh.errors import QueryError
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.ql.engine.exploding import Notify, exploded
+from elfmesh.ql.engine.finalise import refuse_map
 from elfmesh.ql.engine.framing import PAIRS_MAX, Frames
 from elfmesh.ql.engine.query import PartQuery
 from elfmesh.ql.engine.ranking import over_rows
@@ -225,6 +226,7 @@ class _Run(Struct):
 
         given = list(env.columns.values())
         for name, over in relation.functions:
+            _refuse_maps(over, compiler)
             source = source.append_column(name, over_rows(over, given, source.num_rows, evaluate))
         return source
 
@@ -255,6 +257,7 @@ class _Run(Struct):
 
     def _framed(self, relation: Framed) -> pa.Table:
         source, compiler, env = self._evaluated(relation.source)
+        _refuse_maps(relation.over, compiler)
         try:
             cut = Frames(relation.over, env.columns, env, compiler)
         except TypeError as error:
@@ -358,6 +361,12 @@ class _Run(Struct):
             f" ({bytes_max >> 20} MB) that one agent may join or query again", at,
             "Filter or aggregate before it, or make the window shorter.",
         )  # fmt: skip
+
+
+def _refuse_maps(over: Over, compiler: Compiler) -> None:
+    for clause, exprs in (("ORDER BY", over.order), ("PARTITION BY", over.partition)):
+        for expr in exprs:
+            refuse_map(compiler, expr, clause)
 
 
 def _times(relation: JoinRelation, left: pa.Table, right: pa.Table) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.cbt.nested import is_nested_key, nested_values
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import (
     Call,
@@ -75,9 +76,11 @@ def window_column(side: str) -> str:
 
 
 def read_column(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column widened to its ELF-QL type; the caller refuses nested values."""
+    """Return a column widened to its ELF-QL type, and the lists or structs of nested keys."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+    if is_nested_key(array.type):
+        return nested_values(array)
     kind = canonical(array.type)
     if kind is None or kind == array.type:
         return array

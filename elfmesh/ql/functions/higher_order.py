@@ -14,6 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.python_values import from_python, python_values
 from elfmesh.ql.expressions.nodes import Call, Lambda
 from elfmesh.ql.expressions.operand import LambdaBody, Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import condition_operand
@@ -250,9 +251,9 @@ def _elements_before(
 
 def _maps(kind: pa.DataType, cuts: Ints, null: Bools, keys: pa.Array, items: pa.Array) -> pa.Array:
     """Return maps of consecutive keys and values; null where a key is null or occurs twice."""
-    pairs = list(zip(keys.to_pylist(), items.to_pylist(), strict=True))
+    pairs = list(zip(python_values(keys), python_values(items), strict=True))
     ranges = zip(null.tolist(), cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-    return pa.array([None if gone else unique_pairs(pairs[a:b]) for gone, a, b in ranges], kind)
+    return from_python([None if gone else unique_pairs(pairs[a:b]) for gone, a, b in ranges], kind)
 
 
 @function(
@@ -298,11 +299,11 @@ def _map_zip_with(context: CompileContext, call: Call, args: list[Operand]) -> O
     def kernel(left: pa.Array, right: pa.Array, *outer: pa.Array) -> pa.Array:
         found, cuts = list[tuple[Any, Any, Any]](), [0]
         null = null_mask(left) | null_mask(right)
-        for mine, theirs in zip(left.to_pylist(), right.to_pylist(), strict=True):
+        for mine, theirs in zip(python_values(left), python_values(right), strict=True):
             found += _joined(mine, theirs) if mine is not None and theirs is not None else []
             cuts.append(len(found))
         kinds = (one.type.key_type, one.type.item_type, other.type.item_type)
-        columns = [pa.array([row[at] for row in found], each) for at, each in enumerate(kinds)]
+        columns = [from_python([row[at] for row in found], each) for at, each in enumerate(kinds)]
         rows = np.repeat(np.arange(len(left)), np.diff(cuts))
         return _maps(kind, np.asarray(cuts), null, columns[0], body.over(columns, outer, pa.array(rows)))
 

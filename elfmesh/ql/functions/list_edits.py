@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from elfmesh.ql.expressions.nodes import Call
-from elfmesh.ql.expressions.operand import Operand, convert
+from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext, argument, function
 from elfmesh.ql.functions.lists import identity, list_argument, over_rows
+from elfmesh.ql.values.civil import Ints
+from elfmesh.ql.values.columns import list_cuts, null_mask
+from elfmesh.ql.values.growth import check_size
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, type_name, wider_type
 
 PADDING_MAX = 10_000
@@ -35,6 +39,35 @@ def _with_element(
     given = list_argument(context, call, args, 0)
     kind = _common(context, call, (given.type.value_type, args[at].type))
     return convert(given, pa.list_(kind)), convert(args[at], kind)
+
+
+def joined_lists(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return the elements of all lists in their order, null if a list is."""
+    lists = [list_argument(context, call, args, at) for at in range(len(args))]
+    kind = lists[0].type.value_type
+    for each in lists[1:]:
+        kind = _common(context, call, (kind, each.type.value_type))
+
+    def kernel(*columns: pa.Array) -> pa.Array:
+        check_size(sum(column.nbytes for column in columns))
+        lengths = [np.diff(np.asarray(list_cuts(column), np.int64)) for column in columns]
+        cuts = np.concatenate([[0], np.cumsum(sum(lengths))])
+        order, start = np.argsort(_places(lengths, cuts[:-1])), pa.array(cuts.astype(np.int32))
+        null = np.logical_or.reduce([null_mask(column) for column in columns])
+        flat = pa.concat_arrays([column.flatten() for column in columns])
+        return pa.ListArray.from_arrays(start, flat.take(pa.array(order)), mask=pa.array(null))
+
+    return lift_arrays(pa.list_(kind), kernel, *(convert(each, pa.list_(kind)) for each in lists))
+
+
+def _places(lengths: Sequence[Ints], starts: Ints) -> Ints:
+    """Return the place of each element in the lists that begin at `starts`, list by list."""
+    found, before = [], starts
+    for each in lengths:
+        own = np.cumsum(each) - each
+        found.append(np.arange(int(each.sum())) + np.repeat(before - own, each))
+        before = before + each
+    return np.concatenate(found)
 
 
 @function("array_append array_prepend", 2, signature="$(list, x)", lists=True)

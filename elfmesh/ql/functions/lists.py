@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.python_values import from_python, python_values
 from elfmesh.ql.expressions.nodes import Call, Literal
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, common
@@ -56,11 +57,14 @@ def _json_list(text: str) -> list[str | None] | None:
 
 
 def over_rows(kind: pa.DataType, python: Rows, *operands: Operand, nulls: bool = False) -> Operand:
-    """Apply a Python function to each row; null in, null out, unless `nulls`. Cost: one call per row."""
+    """Apply a Python function to each row; null in, null out, unless `nulls`. Times are integers.
+
+    Cost: one call per row.
+    """
 
     def kernel(*columns: pa.Array) -> pa.Array:
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        return pa.array([None if None in row and not nulls else python(*row) for row in rows], kind)
+        rows = zip(*map(python_values, columns), strict=True)
+        return from_python([None if None in row and not nulls else python(*row) for row in rows], kind)
 
     return lift_arrays(kind, kernel, *operands)
 

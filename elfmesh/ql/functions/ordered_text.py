@@ -15,17 +15,18 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.cbt.sort_bytes import sort_bytes
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, cast_list, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext
 from elfmesh.ql.functions.lists import over_rows
 from elfmesh.ql.values.columns import list_cuts
-from elfmesh.ql.values.sort_bytes import sort_bytes
-from elfmesh.ql.values.types import BINARY, DOUBLE, STRING, VOID, is_list, is_nested, type_name
+from elfmesh.ql.values.types import BINARY, DATE, DOUBLE, STRING, VOID, is_list, is_nested, type_name
 
 _MARK = "\x01"
 """Prefix of all keys. Agents of an earlier release send strings without keys if x is ordered by x."""
+_DAY_US = 86_400_000_000
 _LENGTH = 8
 """Hexadecimal digits of the length of a key, in characters or bytes."""
 
@@ -37,13 +38,13 @@ keys have their own order."""
 def _ordered_text(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """Return the value with the key of the other arguments; the option has two letters for each of them."""
     value, keys = args[0], args[1:]
-    ways = _checked_ways(context, call, keys)
+    key_of = _key(keys, _checked_ways(context, call, keys))
     kind = BINARY if value.type == BINARY else STRING
 
     def one(given: Any, *by: Any) -> Any:
         if given is None:
             return None
-        key = b"".join(sort_bytes(each, way) for each, way in zip(by, ways, strict=True))
+        key = key_of(*by)
         if kind == BINARY:
             return _MARK.encode() + key + given + f"{len(key):0{_LENGTH}x}".encode()
         return f"{_MARK}{key.hex()}{given}{2 * len(key):0{_LENGTH}x}"
@@ -56,21 +57,35 @@ def _ordered_value(context: CompileContext, call: Call, args: list[Operand]) -> 
     value, *keys = args
     if is_nested(value.type) or pa.types.is_duration(value.type):
         hint = "List one of its fields."
-        raise context.error(call, f"{type_name(value.type)} cannot be grouped, selected or aggregated", hint)
+        raise context.error(call, f"{type_name(value.type)} cannot be aggregated", hint)
     ways = _checked_ways(context, call, keys)
     if value.type == DOUBLE:
         value = lift_arrays(DOUBLE, lambda array: pc.add(array, 0.0), value)  # -0.0 is 0.0
     if value.type not in (STRING, BINARY, VOID):
         keys, ways = [*keys, value], [*ways, "al"]
+    key_of = _key(keys, ways)
     kind = BINARY if value.type == BINARY else STRING
 
     def one(given: Any, *by: Any) -> Any:
         if given is None:
             return None
-        key = b"".join(sort_bytes(each, way) for each, way in zip(by, ways, strict=True)).hex()
+        key = key_of(*by).hex()
         return key.encode() + _AFTER_KEY + given if kind == BINARY else f"{key}{_AFTER_KEY.decode()}{given}"
 
     return over_rows(kind, one, convert(value, kind), *keys, nulls=True)
+
+
+def _key(keys: list[Operand], ways: list[str]) -> Callable[..., bytes]:
+    """Return a function from the values of the keys to their sort key, in which dates are microseconds."""
+    units = [_DAY_US if key.type == DATE else 1 for key in keys]
+
+    def key_of(*by: Any) -> bytes:
+        sized = [
+            each if unit == 1 or each is None else each * unit for each, unit in zip(by, units, strict=True)
+        ]
+        return b"".join(map(sort_bytes, sized, ways))
+
+    return key_of
 
 
 def _checked_ways(context: CompileContext, call: Call, keys: list[Operand]) -> list[str]:

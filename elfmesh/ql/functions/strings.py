@@ -29,9 +29,10 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
+from elfmesh.ql.functions.list_edits import joined_lists
 from elfmesh.ql.values.columns import Value, map_distinct, map_rows
 from elfmesh.ql.values.growth import check_joined
-from elfmesh.ql.values.types import BIGINT, BINARY, STRING
+from elfmesh.ql.values.types import BIGINT, BINARY, STRING, is_list
 
 INT_MAX = 2**31 - 1
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
@@ -106,10 +107,12 @@ def _reverse(context: CompileContext, call: Call, args: list[Operand]) -> Operan
 # -- concatenation
 
 
-@function("concat", 0, None, signature="$(x, y, ...), or x || y")
+@function("concat", 0, None, signature="$(x, y, ...), or x || y, of strings or lists")
 def _concat(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if not args:
         return Operand(STRING, lambda _env: pa.scalar("", STRING), constant=True)
+    if any(is_list(operand.type) for operand in args):
+        return joined_lists(context, call, args)
 
     # The result is BINARY if all arguments are; otherwise a string, made of bytes if one argument is BINARY.
     binary = all(operand.type == BINARY for operand in args)

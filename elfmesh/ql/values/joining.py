@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.cbt.sort_bytes import sortable
 from elfmesh.ql.values.columns import float_values, null_mask
-from elfmesh.ql.values.sort_bytes import sortable
 from elfmesh.ql.values.types import DOUBLE, VOID
 
 Ints = npt.NDArray[np.int64]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from elfmesh.lazy import lazy_module
+from elfmesh.python_values import without_times
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +68,8 @@ def _column_values(column: pa.ChunkedArray) -> list[Any]:
         column = column.cast(pa.string())
     try:
         values: list[Any] = column.to_pylist()
-    except (OverflowError, ValueError):
-        values = column.cast(_beyond_python(kind)).to_pylist()
+    except (OverflowError, ValueError):  # a time outside of Python's years, beside which dates are text
+        values = column.cast(without_times(kind, pa.string())).to_pylist()
     if (
         pa.types.is_integer(kind)
         or pa.types.is_string(kind)
@@ -80,22 +81,6 @@ def _column_values(column: pa.ChunkedArray) -> list[Any]:
     if _holds_map(kind):
         values = [_keyed(value, kind) for value in values]
     return [_plain(value) for value in values]
-
-
-def _beyond_python(kind: pa.DataType) -> pa.DataType:
-    """Return the type of nested values of which a time is outside the years 1 to 9999, which Python lacks.
-
-    Its dates are text, and its times are microseconds since the epoch.
-    """
-    if pa.types.is_date(kind):
-        return pa.string()
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_beyond_python(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_beyond_python(kind.key_type), _beyond_python(kind.item_type))
-    return pa.list_(_beyond_python(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _holds_map(kind: pa.DataType) -> bool:

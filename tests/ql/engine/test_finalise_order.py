@@ -100,6 +100,21 @@ def test_a_map_has_no_order(order: str) -> None:
     assert "map_entries(m)" in found.value.hint
 
 
+@pytest.mark.parametrize(
+    ("function", "clause"),
+    [
+        ("row_number() OVER (ORDER BY m)", "ORDER BY"),
+        ("lag(k) OVER (ORDER BY k, array(m))", "ORDER BY"),
+        ("count(*) OVER (ORDER BY m)", "ORDER BY"),
+        ("rank() OVER (PARTITION BY m ORDER BY k)", "PARTITION BY"),
+    ],
+)
+def test_a_map_orders_and_divides_no_rows_of_over(function: str, clause: str) -> None:
+    inner = INNER.replace("collect_list(v) AS l", "map('a', count(*)) AS m")
+    with pytest.raises(QueryError, match=rf"{clause} does not work on .*MAP<STRING,BIGINT>"):
+        run(f"SELECT k, {function} AS n FROM {inner} x", LISTS)
+
+
 def test_a_map_is_no_key_of_a_join() -> None:
     inner = INNER.replace("collect_list(v)", "map('a', count(*))")
     with pytest.raises(QueryError, match="cannot be compared"):

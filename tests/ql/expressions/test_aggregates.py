@@ -155,7 +155,7 @@ def test_aggregates_over_nothing(rows_of: Callable[..., Any]) -> None:
         ("SELECT max_by(a, s) FROM t", "order by a number or a time, not by STRING"),
         ("SELECT bool_and(a) FROM t", "must be BOOLEAN"),
         ("SELECT median(s > 'a') FROM t", "do not work on BOOLEAN"),
-        ("SELECT array_agg(split(s, ',')) FROM t", "cannot be grouped, selected or aggregated"),
+        ("SELECT array_agg(split(s, ',')) FROM t", "cannot be aggregated"),
         ("SELECT theta_union(s, s) FROM t", "reads sketches, which are BINARY"),
         ("SELECT hll_union_agg(s) FROM t", "hll_union_agg merges sketches, which are BINARY, not STRING"),
         ("SELECT hll_union_agg(DISTINCT s) FROM t", "DISTINCT"),

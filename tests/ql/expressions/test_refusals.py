@@ -92,14 +92,16 @@ WRONG_TYPES = [
     ("SELECT bigint(split(s, ',')) FROM s", 8, "cannot be cast to BIGINT", ""),
     ("SELECT boolean(unhex(s)) FROM s", 8, "BINARY cannot be cast to BOOLEAN", ""),
     ("SELECT s LIKE s FROM s", 15, "must be a constant", "'string'"),
-    ("SELECT i FROM s GROUP BY i, split(s, ',')", 29, "ARRAY<STRING> cannot be grouped", "array_join"),
+    ("SELECT i FROM s GROUP BY i, map(s, i)", 29, "MAP<STRING,BIGINT> cannot be grouped", "map_entries(m)"),
+    ("SELECT count(DISTINCT array(map(s, i))) FROM s", 23, "ARRAY<MAP<STRING,BIGINT>> cannot", "m['key']"),
+    ("SELECT DISTINCT array(map(s, i)) AS m FROM s", 17, "DISTINCT does not work on ARRAY<MAP", "m['key']"),
     ("SELECT array(i)[b] FROM s", 17, "BOOLEAN, not BIGINT", "CAST"),
     ("SELECT i[0] FROM s", 8, "takes a list, not BIGINT", "array(...)"),
     ("SELECT format_string('%d', s) FROM s", 22, "cannot format STRING", "%s"),
     ("SELECT b & 3 FROM s", 8, "works on integers", ""),
     ("SELECT element_at(array(i), 0) FROM s", 29, "counts from 1", "x[0]"),
     ("SELECT s + INTERVAL '1' MONTH FROM s", 8, "cannot be added to STRING", "CAST"),
-    ("SELECT l FROM s", 8, "cannot be grouped, selected or aggregated", "x[0]"),
+    ("SELECT max(l) FROM s", 12, "ARRAY<BIGINT> cannot be aggregated", "x[0]"),
     ("SELECT upper(INTERVAL 1 DAY) FROM s", 0, "INTERVAL", ""),
 ]  # fmt: skip
 

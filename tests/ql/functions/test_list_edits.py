@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from elfmesh.errors import QueryError
+from elfmesh.ql.values.growth import TooLarge
 from tests.ql.functions.evaluating import values
 
 
@@ -43,3 +44,31 @@ def test_a_value_is_the_one_of_spark(expression: str, expected: Any) -> None:
 def test_elements_of_two_types_are_refused(expression: str) -> None:
     with pytest.raises(QueryError, match="mixes BIGINT and BOOLEAN"):
         values(f"size({expression})")
+
+
+LISTED = {
+    "l": [[1, 2], [], None, [3], [None]],
+    "m": [[9], [8, 7], [6], None, [5]],
+    "s": ["a,b", "", None, "c", "d"],
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("concat(l, m, l)", [[1, 2, 9, 1, 2], [8, 7], None, None, [None, 5, None]]),
+        ("l || array(0)", [[1, 2, 0], [0], None, [3, 0], [None, 0]]),
+        ("concat(array(0.5D), l)", [[0.5, 1.0, 2.0], [0.5], None, [0.5, 3.0], [0.5, None]]),
+        ("concat(split(s, ','), array('x'))", [["a", "b", "x"], ["", "x"], None, ["c", "x"], ["d", "x"]]),
+        ("concat(l)", [[1, 2], [], None, [3], [None]]),
+        ("size(concat(array(), l))", [2, 0, -1, 1, 1]),
+    ],
+)
+def test_lists_are_put_together(expression: str, expected: list[Any]) -> None:
+    assert values(expression, **LISTED) == expected
+
+
+def test_lists_that_grow_beyond_the_limit_are_refused_before_they_are_made() -> None:
+    doubled = "aggregate(split(repeat('x,', 40), ','), l, (acc, e) -> concat(acc, acc))"
+    with pytest.raises(TooLarge):
+        values(f"size({doubled})", l=[[1]])

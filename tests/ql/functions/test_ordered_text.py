@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.ql.values.sort_bytes import sort_bytes
+from elfmesh.cbt.sort_bytes import sort_bytes
+from elfmesh.ql import Query, expand, parse
 from tests.ql.conftest import run
 from tests.ql.refusals import refusal
 
@@ -25,8 +26,6 @@ VALUES = st.one_of(
     st.lists(st.binary(max_size=4), min_size=2, max_size=2),
     st.lists(st.text("a\0b\xff", max_size=4), min_size=2, max_size=2),
     st.lists(st.booleans(), min_size=2, max_size=2),
-    st.lists(st.datetimes(timezones=st.just(UTC)), min_size=2, max_size=2),
-    st.lists(st.dates(), min_size=2, max_size=2),
 )
 
 
@@ -52,11 +51,26 @@ def test_no_key_is_the_beginning_of_another(values: list[Any]) -> None:
         assert one == other or not (one.startswith(other) or other.startswith(one))
 
 
-@pytest.mark.parametrize("value", [float("nan"), -5, 5.0, "", b"\xff", date(1, 1, 1), datetime(9999, 1, 1)])
+@pytest.mark.parametrize("value", [float("nan"), -5, 5.0, "", b"\xff"])
 @pytest.mark.parametrize("direction", ["a", "d"])
 def test_nulls_have_the_place_that_is_asked_for(value: Any, direction: str) -> None:
     assert sort_bytes(None, f"{direction}f") < sort_bytes(value, f"{direction}f")
     assert sort_bytes(None, f"{direction}l") > sort_bytes(value, f"{direction}l")
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"), [(pa.date32(), 86_400_000_000), (pa.timestamp("us", tz="UTC"), 1), (pa.int64(), 1)]
+)
+def test_a_time_is_ordered_by_its_microseconds(kind: pa.DataType, unit: int) -> None:
+    """Agents of the release before send these keys too. Python lacks some of these times."""
+    numbers = [3_000_000, -800_000, 0, None]
+    table = pa.table({"x": ["a", "b", "c", "d"], "y": pa.array(numbers, kind)})
+    query = Query(expand(parse("SELECT listagg(x) WITHIN GROUP (ORDER BY y) AS t FROM s"), ["x", "y"]))
+    sent = query.prepare(table.to_batches()[0]).tables["main"].column("v0").to_pylist()
+    keys = [sort_bytes(None if each is None else each * unit).hex() for each in numbers]
+    assert sent == [f"\x01{key}{x}{len(key):08x}" for key, x in zip(keys, "abcd", strict=True)]
+    (found,) = run("SELECT listagg(x) WITHIN GROUP (ORDER BY y) AS t FROM s", table).values()
+    assert found.column("t").to_pylist() == ["dbca"]
 
 
 def test_nan_is_the_greatest_number() -> None:
@@ -162,4 +176,4 @@ def test_an_agent_without_values_does_not_change_the_type_of_a_list() -> None:
 
 def test_a_list_of_lists_is_refused() -> None:
     text = "SELECT array_agg(split(x, ',') ORDER BY x) AS t FROM s"
-    assert "ARRAY<STRING> cannot be grouped, selected or aggregated" in refusal(text, x=["a"])
+    assert "ARRAY<STRING> cannot be aggregated" in refusal(text, x=["a"])
