@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from elfmesh.ingest.parsers.formats import AUTO
 from elfmesh.ingest.parsers.sniff import PARQUET_MAGIC
 from elfmesh.ingest.sources.blocks import check_readable
 from elfmesh.lazy import lazy_module
+from elfmesh.ql.values.columns import list_cuts
 from elfmesh.ql.values.types import VOID, canonical, type_name
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ _MAGIC_BYTES = len(PARQUET_MAGIC)
 
 BUFFER_BYTES = 1 << 20
 """Bytes of a column that are read at a time, because a row group may be larger than the memory."""
+
+FOOTERS_MAX = 64
+"""Most footers that are kept, because that of a file with many columns and row groups is large."""
 
 BLOCK_ROWS, BLOCK_BYTES = 65_536, 16 << 20
 """Most rows of a block, and most bytes of it if the rows of a row group are of equal size."""
@@ -98,7 +103,7 @@ class ParquetTable:
                 for group in range(file.num_row_groups):
                     for batch in file.iter_batches(_rows(file, group), [group], wanted):
                         batch.validate(full=True)  # texts may not be UTF-8
-                        yield path, batch, size * batch.num_rows // rows
+                        yield path, _with_texts(batch), size * batch.num_rows // rows
 
 
 def parquet_tables(logs: Mapping[str, tuple[Sequence[str], StreamFormat]]) -> dict[str, ParquetTable]:
@@ -143,7 +148,7 @@ def _is_parquet(path: str) -> bool:
 
 def _schema_of(path: str) -> pa.Schema:
     with _faults(path), _opened(path) as file:
-        schema = file.schema_arrow
+        schema = pa.schema([field.with_type(_without_uuids(field.type)) for field in file.schema_arrow])
     for name in schema.names:
         if schema.names.count(name) > 1:
             raise DataError(f"has several columns named {name}", where=path, hint="Rename them in the file.")
@@ -151,8 +156,48 @@ def _schema_of(path: str) -> pa.Schema:
 
 
 def _opened(path: str) -> pq.ParquetFile:
+    about = Path(path).stat()
+    footer = _footer(path, about.st_ino, about.st_size, about.st_mtime_ns)
     # With pre_buffer, all of a row group would be in memory.
-    return pq.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True)
+    return pq.ParquetFile(
+        path, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+    )
+
+
+@lru_cache(maxsize=FOOTERS_MAX)
+def _footer(path: str, _inode: int, _size: int, _changed_ns: int) -> pq.FileMetaData:
+    """Return the footer of a file, which is read once: for its columns, and for each pass over its rows."""
+    return pq.read_metadata(path)
+
+
+def _without_uuids(kind: pa.DataType) -> pa.DataType:
+    """Return a type with STRING in place of UUID, also in lists and structs."""
+    if isinstance(kind, pa.UuidType):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_uuids(field.type)) for field in kind])
+    return pa.list_(_without_uuids(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with each UUID as its canonical text, 8-4-4-4-12 digits."""
+    for at, field in enumerate(batch.schema):
+        if _without_uuids(field.type) != field.type:
+            batch = batch.set_column(at, field.name, _as_text(batch.column(at)))
+    return batch
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    kind = _without_uuids(array.type)
+    if kind == array.type:  # another field of a struct
+        return array
+    if isinstance(array.type, pa.UuidType):
+        return pa.array([None if each is None else str(each) for each in array.to_pylist()], kind)
+    mask = array.is_null()
+    if pa.types.is_struct(array.type):
+        parts = [_as_text(array.field(at)) for at in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, names=[field.name for field in kind], mask=mask)
+    return pa.ListArray.from_arrays(list_cuts(array), _as_text(array.flatten()), mask=mask)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,49 @@ def test_integers_of_any_width_and_columns_of_nulls_fit(tmp_path: Path) -> None:
         str(written(tmp_path / f"{at}.parquet", pa.table({"v": column}))) for at, column in enumerate(columns)
     ]
     assert rows_of("SELECT v FROM log", paths) == [{"v": 1}, {"v": 2}, {"v": None}]
+
+
+def uuids(numbers: list[int | None]) -> pa.Array:
+    plain = [None if each is None else uuid.UUID(int=each).bytes for each in numbers]
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(plain, pa.binary(16)))
+
+
+def test_a_uuid_is_its_canonical_text_wherever_it_is(tmp_path: Path) -> None:
+    """As DuckDB prints it; Spark 4 has no type for it."""
+    ids = uuids([5, None, 2**128 - 1])
+    rows = pa.table(
+        {
+            "u": ids,
+            "l": pa.ListArray.from_arrays(pa.array([0, 1, 1, 3]), ids, mask=pa.array([False, True, False])),
+            "s": pa.StructArray.from_arrays([ids], ["id"], mask=pa.array([False, True, False])),
+        }
+    )
+    path = written(tmp_path / "x.parquet", rows)
+    first, last = "00000000-0000-0000-0000-000000000005", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+    assert rows_of("SELECT u, l, s.id AS s FROM log ORDER BY u NULLS LAST", path) == [
+        {"u": first, "l": [first], "s": first},
+        {"u": last, "l": [None, last], "s": last},
+        {"u": None, "l": None, "s": None},
+    ]
+    assert rows_of(f"SELECT count(*) AS n FROM log WHERE u = '{first}'", path) == [{"n": 1}]
+    found = {each.name: each.types for each in profile(str(path), StreamFormat("auto")).columns}
+    assert (found["u"], found["l"]) == (["STRING"], ["ARRAY<STRING>"])
+
+
+def test_the_footer_of_a_file_is_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, whole = list[str](), pq.read_metadata
+
+    def counted(path: str) -> pq.FileMetaData:
+        read.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(parquet_input.pq, "read_metadata", counted)
+    assert len(rows_of("SELECT * FROM log", file)) == ROWS
+    assert len(rows_of("SELECT k, count(*) AS n FROM log GROUP BY k", file)) == 7
+    assert read == [str(file)]
+    written(file, table(3))
+    assert rows_of("SELECT count(*) AS n FROM log", file) == [{"n": 3}]
+    assert len(read) == 2
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
