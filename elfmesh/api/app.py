@@ -12,7 +12,7 @@ is the caller.
   GET    /v1/jobs/NS/NAME/VERB           see `control.requests.verbs`; results accept &follow=1
   POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
   GET    /v1/programs/NS/NAME            and POST .../insert, .../post, GET .../position, see web/programs.py
-  POST   /v1/cost       {"text"}         what each agent would read, see web/cost.py
+  POST   /v1/cost       {"text","range"} what each agent would read, see web/cost.py
   GET    /v1/coordination                and POST {"text"}: labels, see web/coordination.py
   GET    /v1/what-if                     the worth of results after a loss, see web/what_if.py
   GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py

@@ -120,12 +120,13 @@ class Context:
         me: this agent.
         name: name of this agent.
         rng: random numbers for jitter and incarnations.
-        facts: returns the host's information about this agent, by topic ("agent", "trees").
+        facts: returns the host's information about this agent, by topic ("agent", "trees"); "logs" and
+            "reading" are about the job of a manifest.
         policy: what jobs may use at this agent.
     """
 
     def __init__(
-        self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]], policy: Policy = OPEN
+        self, me: Contact, name: str, rng: Rng, facts: Callable[..., dict[str, Any]], policy: Policy = OPEN
     ) -> None:
         self.policy = policy
         self.me, self.name, self.rng, self.facts = me, name, rng, facts

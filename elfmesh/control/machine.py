@@ -81,7 +81,7 @@ from elfmesh.srt.events import (
 )
 
 
-def no_facts(topic: str) -> dict[str, Any]:
+def no_facts(topic: str, *about: Any) -> dict[str, Any]:
     return {}
 
 
@@ -108,7 +108,7 @@ class Control:
         name: str,
         *,
         rng: Rng,
-        facts: Callable[[str], dict[str, Any]] = no_facts,
+        facts: Callable[..., dict[str, Any]] = no_facts,
         policy: Policy = OPEN,
         forget_after_s: float = dead_agents.FORGET_AFTER_S,
     ) -> None:

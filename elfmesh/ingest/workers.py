@@ -337,9 +337,8 @@ class WorkerHost:
         job.home = own_home(job, " + ".join(names), self.ingests)
         if len(names) > 1:
             read_from = {name: config.read_from for name, config in configs.items()}
-            reader: Reader = MultiStreamReader(
-                readers, read_from, job.fields_of, partial(wanted_times, job.stages)
-            )
+            wanted_of = partial(wanted_times, [stage.manifest for stage in job.stages])
+            reader: Reader = MultiStreamReader(readers, read_from, job.fields_of, wanted_of)
             job.stream = job.home
         else:
             reader = readers[job.stream]

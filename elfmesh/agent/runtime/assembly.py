@@ -81,6 +81,7 @@ class AgentParts:
         compute: merging and finalising.
         results: results logs.
         open_reader: opens a stream.
+        times: returns the time indexes of a stream; None: it has none.
         wall_us: wall clock.
         held_bytes_max: limit of one job's sealed and not closed partials, beyond which it stops reading.
         memory: memory budget of all open intervals; None: no limit.
@@ -134,6 +135,7 @@ class AgentParts:
     security: Callable[[], Mapping[str, Any]] = dict
     late: bool = False
     forget_after_s: float = FORGET_AFTER_S
+    times: Callable[[str], Any] = lambda _stream: None
 
 
 class LocalAgent:
@@ -153,7 +155,7 @@ class LocalAgent:
             return random.Random(rng.getrandbits(64))
 
         cores = parts.scheduler.reader_cores if parts.scheduler else 1.0
-        self._log_costs = LogCosts(parts.streams, cores)
+        self._log_costs = LogCosts(parts.streams, cores, parts.times)
         self._monotonic_s = asyncio.get_running_loop().time
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
@@ -239,11 +241,11 @@ class LocalAgent:
 
         return notified
 
-    def facts(self, topic: str) -> dict[str, Any]:
+    def facts(self, topic: str, *about: Any) -> dict[str, Any]:
         """Return what this agent knows about itself.
 
-        `topic` is "agent", "trees", "limits", "functions", "clock", "round trips", "logs", "reading" or
-        "problem".
+        `topic` is "agent", "trees", "limits", "functions", "clock", "round trips" or "problem", or "logs" or
+        "reading" with the manifest of a job.
         """
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
@@ -270,14 +272,13 @@ class LocalAgent:
         if topic == "limits":
             return {"self_check": self._parts.self_check}
         if topic == "logs":
-            return self._log_costs.sizes()
+            return self._log_costs.sizes(*about)
         if topic == "reading":
-            return self._log_costs.reading(self.host.rates)
+            return self._log_costs.reading(self.host.rates, *about)
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
         reported = self._about()
-        # a simulated agent has no process of its own
-        rss = own_rss_bytes() if self._parts.scheduler is not None else None
+        rss = own_rss_bytes() if self._parts.scheduler is not None else None  # a simulated agent: no process
         return {**reported, "load": load_of(reported, self._parts.wall_us() / 1e6, rss)}
 
     def _about(self) -> dict[str, Any]:

@@ -155,12 +155,13 @@ def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamForm
     return new_format
 
 
-def _readers(config: AgentConfig, inputs: Inputs) -> Callable[[str, StreamConfig], Reader]:
+def _readers(
+    config: AgentConfig, inputs: Inputs, times: Callable[[str], StreamTimes]
+) -> Callable[[str, StreamConfig], Reader]:
     new_format = _formats_of(config)
     format_of_stream = cache(lambda name: new_format(name, config.streams[name]))
-    times_of_stream = cache(partial(_times_of, config))
     return lambda name, stream: inputs.reader(
-        name, stream, format_of_stream(name), for_jobs=True, times=times_of_stream(name)
+        name, stream, format_of_stream(name), for_jobs=True, times=times(name)
     )
 
 
@@ -200,6 +201,7 @@ async def _main(config: AgentConfig, storage: DiskStorage, ready: Ready, service
         (host, port), identity = config.advertise_address or bound, load_identity(storage, security.agent)
         me = Contact(identity.id, host, port, identity.incarnation, *map(config.domain, ("rack", "region")))
         lookups, limits = LookupTables(config.lookups), config.limits
+        times = cache(partial(_times_of, config))
         agent = LocalAgent(
             AgentParts(
                 me=me,
@@ -212,7 +214,8 @@ async def _main(config: AgentConfig, storage: DiskStorage, ready: Ready, service
                 executor=executor,
                 compute=engine.LateCompute(RowLimits(most=limits.memory_bytes // 2)),
                 results=ResultsLogs(config.directory / "results"),
-                open_reader=_readers(config, inputs),
+                open_reader=_readers(config, inputs, times),
+                times=times,
                 wall_us=wall_clock_us,
                 held_bytes_max=limits.memory_bytes // 4,
                 memory=memory,

@@ -94,9 +94,10 @@ class AsyncClient:
         found: list[dict[str, Any]] = (await self.ask("list" if kind == "jobs" else kind))[kind]
         return found
 
-    async def cost(self, text: str) -> dict[str, Any]:
+    async def cost(self, text: str, clause: str = "") -> dict[str, Any]:
         """Return what each agent would read for a query or a job; see `Client.cost`."""
-        return await self._ask("POST", "/v1/cost", {"text": text})
+        body = {"text": text} | ({"range": clause} if clause else {})
+        return await self._ask("POST", "/v1/cost", body)
 
     describe = _of_job("describe", "Return the details of a job.")
     delete = _of_job("delete", "Delete a job and its results.")

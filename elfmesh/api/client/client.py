@@ -214,11 +214,13 @@ class Client:
         found: list[dict[str, Any]] = self.ask("list" if kind == "jobs" else kind)[kind]
         return found
 
-    def cost(self, text: str) -> dict[str, Any]:
+    def cost(self, text: str, clause: str = "") -> dict[str, Any]:
         """Return what each agent would read for a query over streams, or for a job, before it runs.
 
         Args:
             text: ELF-QL text of the query or the job.
+            clause: the range of a query, such as "HISTORY '1 h' UNTIL HISTORY"; "": all records. What the
+                time indexes spare is not counted.
 
         Returns:
             An object with "agents": for each one "agent", "streams", "bytes", "lines", "seconds" and
@@ -228,7 +230,8 @@ class Client:
         Raises:
             QueryError: the text is wrong.
         """
-        return self._connection.ask("POST", "/v1/cost", {"text": text})
+        body = {"text": text} | ({"range": clause} if clause else {})
+        return self._connection.ask("POST", "/v1/cost", body)
 
     def health(self) -> dict[str, Any]:
         """Return the health of the agent: "agent" and "status" (ok, degraded or waiting).

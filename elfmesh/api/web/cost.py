@@ -24,8 +24,11 @@ from elfmesh.errors import UsageError
 if TYPE_CHECKING:
     from elfmesh.api.web.whole_rows import Asker
 
-WHOLE = "HISTORY '1 d' UNTIL HISTORY"
-"""Range of the job that stands for a query. It changes no cost, because agents read whole logs."""
+WHOLE = "HISTORY TIMESTAMP '1970-01-01 00:00:00' UNTIL HISTORY"
+"""Range of the job that stands for a query without one."""
+
+
+RANGE_CHARS_MAX = 200
 
 
 async def cost(ask: Asker, body: dict[str, Any], at_once: asyncio.Semaphore) -> web.StreamResponse:
@@ -38,8 +41,11 @@ async def cost(ask: Asker, body: dict[str, Any], at_once: asyncio.Semaphore) -> 
     text = body.get("text")
     if not isinstance(text, str) or len(text.encode()) > TEXT_BYTES_MAX:
         raise UsageError(f"cost needs the text of a query or a job, at most {TEXT_BYTES_MAX} bytes")
+    clause = body.get("range", WHOLE)
+    if not isinstance(clause, str) or len(clause) > RANGE_CHARS_MAX:
+        raise UsageError("the range of a query is HISTORY and UNTIL, as in HISTORY '1 h' UNTIL HISTORY")
     async with at_once:
-        statement, job = await asyncio.to_thread(_read, text)
+        statement, job = await asyncio.to_thread(_read, text, clause)
     about = {
         "job": statement.job.qualified if statement.job else None,
         "streams": [name for name in statement.streams if not ql.job_read(name)],
@@ -70,11 +76,14 @@ def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _read(text: str) -> tuple[ql.Statement, str]:
-    """Return the statement of a text, and the text of its job: that of a query is the job it would become."""
+def _read(text: str, clause: str) -> tuple[ql.Statement, str]:
+    """Return the statement of a text, and the text of its job.
+
+    That of a query is the job that it would become, for the range of the clause.
+    """
     statement = ql.parse(text)
     if any(ql.job_read(name) for name in statement.streams) and statement.job is None:
         return statement, ""
-    job = text if statement.job else as_job(text, "CREATE JOB adhoc.cost", WHOLE)
+    job = text if statement.job else as_job(text, "CREATE JOB adhoc.cost", clause)
     read_plan(job)
     return statement, job

@@ -65,7 +65,7 @@ def ask_streams(
 
     as_job(text, "CREATE JOB adhoc.query", clause, source=source)  # its errors come before those of the fleet
     _check_streams(client, text, source)
-    cost = client.cost(text)
+    cost = client.cost(text, clause)
     wait_us = wait_of(cost) if wait_us is None else wait_us
     query = StreamQuery(client, text, clause, wait_us=wait_us, namespace=namespace, source=source, cost=cost)
     with query:

@@ -9,7 +9,7 @@ import click
 from elfmesh.api.client.client import Client
 from elfmesh.cli.common import print_table, say
 from elfmesh.cli.jobs.names import stream_names
-from elfmesh.cli.jobs.stream_query import range_clause
+from elfmesh.cli.jobs.stream_query import range_clause, times_clause
 from elfmesh.cli.local.log_options import times_of
 from elfmesh.errors import ConfigError, DataError, UsageError
 from elfmesh.ql.values.row_json import encode_json
@@ -19,10 +19,8 @@ from elfmesh.units import parse_duration_us, shown_size
 COLUMNS = ("AGENT", "STREAM", "FILES", "BYTES", "LINES", "SECONDS", "RATE", "FROM")
 
 
-def check_range(given: dict[str, str | None]) -> None:
-    """Check the options of `elf query` for a range of time, by their names.
-
-    They do not change the cost, because agents read whole logs.
+def range_of(given: dict[str, str | None]) -> str:
+    """Return the clause of the options of `elf query` for a range of time, by their names; "": none is given.
 
     Raises:
         UsageError: a value is wrong, or two options exclude each other.
@@ -38,11 +36,13 @@ def check_range(given: dict[str, str | None]) -> None:
     is_dated = begin is not None or end is not None
     if is_dated and any(each is not None for each in durations.values()):
         raise UsageError("--from and --to exclude --history and --until")
-    range_clause(durations["history"], durations["until"])
+    if is_dated:
+        return times_clause(begin, end)
+    return range_clause(durations["history"], durations["until"]) if any(given.values()) else ""
 
 
-def print_cost(api: str | None, text: str, output: str) -> None:
-    """Print what a text costs.
+def print_cost(api: str | None, text: str, clause: str, output: str) -> None:
+    """Print what a text costs; `clause` is the range of a query.
 
     Raises:
         QueryError: the text is wrong.
@@ -50,7 +50,7 @@ def print_cost(api: str | None, text: str, output: str) -> None:
         Unreachable: no agent answers.
     """
     client = Client(api)
-    found = client.cost(text)
+    found = client.cost(text, clause)
     there = stream_names(client) if not found["agents"] and found["streams"] else ()
     if missing := [name for name in found["streams"] if not found["agents"] and name not in there]:
         hint = suggest(missing[0], there) or "`elf get streams` lists them."

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from elfmesh.cli.common import api_option, with_caret
-from elfmesh.cli.local.cost import check_range, print_cost
+from elfmesh.cli.local.cost import print_cost, range_of
 from elfmesh.cli.local.log_options import (
     given_lookups,
     given_streams,
@@ -83,8 +83,9 @@ def explain_command(
     what is deterministic and why, and the bytes per interval. With --sample the bytes are measured,
     otherwise they are estimated.
 
-    With --cost, the agents of the fleet state what they would read. They read whole logs, so a range of time
-    does not change it: elf explain --cost "SELECT count(*) AS n FROM access" --history '10 min'
+    With --cost, the agents of the fleet state what they would read at most. They pass over the parts of their
+    logs that by the time index have no record of a range of time:
+    elf explain --cost "SELECT count(*) AS n FROM access" --history '10 min'
     """
     if (text is None) == (path is None):
         raise UsageError("no query" if text is None else "two queries", hint="Give a query or -f FILE.")
@@ -96,9 +97,9 @@ def explain_command(
     if cost:
         if samples or streams or lookups or old is not None:
             raise UsageError("--cost excludes --sample, --stream, --lookup and --update-of")
-        check_range(times)
+        clause = range_of(times)
         try:
-            print_cost(api, text, output)
+            print_cost(api, text, clause, output)
         except QueryError as error:
             raise with_caret(error, text) from None
         return

@@ -84,7 +84,7 @@ class JobAdmission:
         if terms is not None or not manifest.leased:
             return ANYWHERE, ""
         streams = read_plan(manifest.text).read_at(self.streams, self.labels)
-        return ANYWHERE, too_costly(self._context, streams)
+        return ANYWHERE, too_costly(self._context, streams, manifest)
 
     def _kept_out(self, rule: Rule, manifest: Manifest, master: Contact, terms: Terms | None) -> str:
         """Return which agent would get data of this host against its rule, "" if none would.

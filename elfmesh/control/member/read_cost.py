@@ -1,7 +1,8 @@
 """What a job would read on this host: the size of its logs, and the expected time.
 
 Owns the sums and the refusal of a query that would read too much. The host measures (the facts "logs" and
-"reading"). Logs count as a whole, because an agent reads them from their beginnings.
+"reading"): whole logs, less what the time indexes spare a job with HISTORY. What a job reads is never more
+than was predicted, unless the logs have grown.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from collections.abc import Collection
 from typing import Any
 
 from elfmesh.control.context import Context
+from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.protocol.replies_agents import AgentCost, StreamCost
 from elfmesh.units import shown_size
 
 
-def cost_of(context: Context, streams: Collection[str], *, is_query: bool) -> AgentCost:
-    """Return what a job over these streams of this agent would read; `is_query`: the job is leased."""
-    facts = context.facts("reading")
+def cost_of(context: Context, streams: Collection[str], manifest: Manifest) -> AgentCost:
+    """Return what a job over these streams of this agent would read."""
+    facts = context.facts("reading", manifest)
     found = [_stream_cost(name, facts[name]) for name in streams if name in facts]
     return AgentCost(
         agent=context.name,
@@ -26,16 +28,16 @@ def cost_of(context: Context, streams: Collection[str], *, is_query: bool) -> Ag
         lines=_sum([each.lines for each in found]),
         seconds=_sum([each.seconds for each in found]),
         bytes_max=context.policy.query_bytes,
-        refusal=too_costly(context, streams) if is_query else "",
+        refusal=too_costly(context, streams, manifest) if manifest.leased else "",
     )
 
 
-def too_costly(context: Context, streams: Collection[str]) -> str:
+def too_costly(context: Context, streams: Collection[str], manifest: Manifest) -> str:
     """Return why this agent refuses a query over these streams of it, "" if it does not."""
     limit = context.policy.query_bytes
     if limit is None:
         return ""
-    facts = context.facts("logs")
+    facts = context.facts("logs", manifest)
     nbytes = sum(int(facts[name]["bytes"]) for name in streams if name in facts)
     if nbytes <= limit:
         return ""

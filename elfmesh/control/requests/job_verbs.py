@@ -17,7 +17,9 @@ from msgspec.structs import asdict
 from elfmesh.control.answers import BAD_REQUEST, NEW_MASTER, OK, UNAVAILABLE, Body, refuse, respond
 from elfmesh.control.context import Context
 from elfmesh.control.election.leadership import Leadership
-from elfmesh.control.jobs.plan import read_plan
+from elfmesh.control.jobs.manifest import new_manifest
+from elfmesh.control.jobs.plan import read_job, read_plan
+from elfmesh.control.jobs.resuming import within_range
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.member.member_host import MemberHost
@@ -202,13 +204,19 @@ def forget(parts: RequestParts, body: dict[str, Any]) -> list[ForgottenAgent]:
 
 def cost(parts: RequestParts, body: dict[str, Any]) -> list[AgentCost]:
     """Return what a job would read at this agent; nothing if the agent is no member of it."""
-    admission = parts.member_host.admission
+    admission, text = parts.member_host.admission, str(body.get("text") or "")
     try:
-        plan = read_plan(str(body.get("text") or ""))
+        plan = read_plan(text)
+        found = plan.read_at(admission.streams, admission.labels)
+        if not found:
+            return []
+        job, _ = read_job(text)
+        now_us = int(parts.context.facts("clock")["now_us"])
+        manifest = new_manifest(job, text, "", created=now_us, incarnation="")
+        manifest, _ = within_range(manifest, now_us, leased=bool(body.get("leased")))
     except QueryError:  # the agent of the client has read the text, so this one is of another release
         return []
-    found = plan.read_at(admission.streams, admission.labels)
-    return [cost_of(parts.context, found, is_query=bool(body.get("leased")))] if found else []
+    return [cost_of(parts.context, found, manifest)]
 
 
 def streams(parts: RequestParts, body: dict[str, Any]) -> list[StreamRow]:

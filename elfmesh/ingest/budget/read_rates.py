@@ -4,23 +4,29 @@ Owns the facts from which an agent predicts the cost of a job ("logs" and "readi
 second of processor time, because the elapsed time depends on the load of the host. A log that no job has read
 yet is measured once, on its first bytes.
 
-A file counts if a new job would read it: the path of its stream lists it, and it is not compressed.
+A file counts if a new job would read it: the path of its stream lists it, and it is not compressed. With
+HISTORY, rotated and compressed files count too, and what the time index of a file spares does not.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elfmesh.control.jobs.plan import read_plan
+from elfmesh.errors import DataError
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.storage.starving import opened_file
 
 if TYPE_CHECKING:
+    from elfmesh.control.jobs.manifest import Manifest
     from elfmesh.ingest.sources.rotated import RotatedFile
+    from elfmesh.ingest.sources.stream_times import StreamTimes
+    from elfmesh.ingest.sources.time_index import WantedTimes
 
 log = logging.getLogger("elf.agent")
 
@@ -54,24 +60,42 @@ class LogCosts:
     Args:
         streams: the streams by name.
         cores: what one reader may use of a processor.
+        times: returns the time indexes of a stream; None: it has none.
     """
 
-    def __init__(self, streams: Mapping[str, StreamConfig], cores: float = 1.0) -> None:
-        self._streams, self._cores = streams, cores
+    def __init__(
+        self,
+        streams: Mapping[str, StreamConfig],
+        cores: float = 1.0,
+        times: Callable[[str], StreamTimes | None] = lambda _stream: None,
+    ) -> None:
+        self._streams, self._cores, self._times = streams, cores, times
         self._samples: dict[str, ReadRate] = {}
 
-    def sizes(self) -> dict[str, Any]:
-        """Return, by stream, the number of files that a new job would read, and their bytes."""
-        found = {name: _files(config) for name, config in self._streams.items()}
-        return {
-            name: {"files": len(files), "bytes": sum(each.size for each in files)}
-            for name, files in found.items()
-        }
+    def sizes(self, manifest: Manifest | None = None) -> dict[str, Any]:
+        """Return, by stream, the number of files that a new job would read, and the bytes, at most.
 
-    def reading(self, rates: Mapping[str, ReadRate]) -> dict[str, Any]:
+        `manifest` is the job, which may take a range of times; None: a job that takes all.
+        """
+        names = self._streams if manifest is None else read_plan(manifest.text).streams
+        return {name: self._size(name, manifest) for name in names if name in self._streams}
+
+    def _size(self, name: str, manifest: Manifest | None) -> dict[str, Any]:
+        resumed = manifest is not None and manifest.resumed
+        files = _files(self._streams[name], resumed=resumed)
+        wanted = times = None
+        if manifest is not None and files:
+            from elfmesh.ingest.worker.beginning import wanted_times
+
+            wanted = wanted_times([manifest], name)
+            times = None if wanted is None else self._times(name)
+        sizes = [_bytes_of(each, times, wanted) if resumed or times else each.size for each in files]
+        return {"files": len(files), "bytes": sum(sizes)}
+
+    def reading(self, rates: Mapping[str, ReadRate], manifest: Manifest | None = None) -> dict[str, Any]:
         """Return the sizes by stream, and what was measured; `rates` are those of all reads, by path."""
         found = {}
-        for name, size in self.sizes().items():
+        for name, size in self.sizes(manifest).items():
             rate, measured_on = rates.get(self._streams[name].path, ReadRate()), READS
             if rate.nbytes < MEASURED_BYTES:
                 rate, measured_on = self._sampled(name), SAMPLE
@@ -121,12 +145,41 @@ def _measured(name: str, config: StreamConfig) -> ReadRate:
     return rate
 
 
-def _files(config: StreamConfig) -> list[RotatedFile]:
-    """Return the files that a new job would read."""
+def _files(config: StreamConfig, *, resumed: bool = False) -> list[RotatedFile]:
+    """Return the files that a new job would read; `resumed`: one with HISTORY."""
     from elfmesh.ingest.sources.contents import is_compressed
     from elfmesh.ingest.sources.surroundings import NeighbourFiles
 
-    if config.read_from == "end":
+    if not config.path or (config.read_from == "end" and not resumed):
         return []
-    listed = NeighbourFiles(config.path).listed().values()
-    return [each for each in listed if not is_compressed(each.path)]
+    around = NeighbourFiles(config.path)
+    listed = around.listed()
+    if not resumed:
+        return [each for each in listed.values() if not is_compressed(each.path)]
+    nearby = around.nearby(0.0, at_once=True)
+    return [*listed.values(), *(
+        each for identity, each in nearby.items() if identity not in listed and around.is_rotated(each.path)
+    )]  # fmt: skip
+
+
+def _bytes_of(each: RotatedFile, times: StreamTimes | None, wanted: WantedTimes | None) -> int:
+    """Return how many bytes a reader of a range takes of a file, at most.
+
+    A compressed file that does not state its length counts as it is on disk.
+    """
+    from elfmesh.ingest.sources.blocks import BLOCK_BYTES, LineCutter
+    from elfmesh.ingest.sources.contents import stated_size
+    from elfmesh.ingest.sources.file import open_file
+
+    whole = max(each.size, stated_size(each.path))
+    if times is None or wanted is None:
+        return whole
+    try:
+        file = open_file(each.path, each.id, LineCutter)
+        try:
+            file.learn_head()
+            return whole - times.spared(file, wanted, BLOCK_BYTES)
+        finally:
+            file.close()
+    except (OSError, DataError):  # a reader of it reports why
+        return whole

@@ -11,6 +11,8 @@ import stat
 import struct
 from pathlib import Path
 
+import zstandard
+
 from elfmesh.errors import DataError
 from elfmesh.ingest.sources.blocks import BLOCK_BYTES
 from elfmesh.ingest.sources.compressed import compression, decoded
@@ -26,6 +28,7 @@ from elfmesh.storage.starving import opened, opened_file
 
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 GZIP_TRAILER_BYTES = 4
+ZSTD_HEADER_BYTES = 18
 
 
 def is_compressed(path: str) -> bool:
@@ -123,6 +126,27 @@ def ends_at(path: str, place: FilePosition) -> bool:
             return bool(size == place.offset & 0xFFFFFFFF)
     except (OSError, struct.error):
         return False
+
+
+def stated_size(path: str) -> int:
+    """Return how many bytes a compressed file states to have; 0 if it is none, or states nothing.
+
+    A gzip file states the size of its last member, modulo 4 GiB, and a zstd file that of its first frame.
+    """
+    try:
+        with opened_file(Path(path), "rb") as file:
+            head = file.read(ZSTD_HEADER_BYTES)
+            match compression(head):
+                case "gzip":
+                    file.seek(-GZIP_TRAILER_BYTES, os.SEEK_END)
+                    return int(struct.unpack("<I", file.read(GZIP_TRAILER_BYTES))[0])
+                case "zstd":
+                    size = zstandard.get_frame_parameters(head).content_size
+                    return 0 if size == zstandard.CONTENTSIZE_UNKNOWN else int(size)
+                case _:
+                    return 0
+    except (OSError, struct.error, zstandard.ZstdError):
+        return 0
 
 
 def is_copy(path: str, fd: int) -> bool | None:

@@ -39,6 +39,9 @@ TRIED_MAX = 8
 """Maximum number of indexes that are compared with a file: its own, and the longest ones of files that begin
 in the same way, as files with one header do."""
 
+GAPS_MAX = 8
+"""Maximum number of stretches in a row of a file that count as passed over in a prediction: the longest."""
+
 BEGUN_MAX = 4 * INDEXES_MAX
 """Maximum number of begun stretches; an index whose stretch is dropped grows again with the next query."""
 
@@ -134,6 +137,25 @@ class StreamTimes:
         """Return the offset up to which a file has no record of any range, from its present offset on."""
         with self._lock:
             return min(self._reach(file, each) for each in wanted)
+
+    def spared(self, file: OpenFile, wanted: WantedTimes, block_bytes: int) -> int:
+        """Return how many bytes of a file a new reader of a range passes over, at least.
+
+        A reader in blocks of `block_bytes` reads the first one, and the beginning of what it may pass over.
+        Cost: at most `GAPS_MAX` times the comparison of a reader.
+        """
+        column, identity = digest(wanted.column.encode()), file.position.id
+        with self._lock:
+            names = list(self._alike(file, column))
+            own = [name for name in names if (name.device, name.inode) == identity]
+            return max((self._gain(file, name, wanted, block_bytes) for name in own or names), default=0)
+
+    def _gain(self, file: OpenFile, name: _Name, wanted: WantedTimes, block_bytes: int) -> int:
+        index = self._index(name)
+        gaps = sorted(index.gaps(wanted), key=index.size_of)[-GAPS_MAX:]
+        if not all(_is_passable(file, index, gap) for gap in gaps):
+            return 0
+        return sum(max(0, index.size_of(gap) - 2 * block_bytes) for gap in gaps)
 
     def _reach(self, file: OpenFile, wanted: WantedTimes) -> int:
         column, place = digest(wanted.column.encode()), file.position

@@ -119,6 +119,21 @@ class TimeIndex:
                 stop += 1
         return range(first, stop)
 
+    def gaps(self, wanted: WantedTimes) -> list[range]:
+        """Return the numbers of all consecutive stretches that have no record in a range."""
+        found, number = list[range](), 1
+        while number < len(self._ends):
+            stop = number
+            while stop < len(self._ends) and not self._may_have(stop, wanted):
+                stop += 1
+            if stop > number:
+                found.append(range(number, stop))
+            number = stop + 1
+        return found
+
+    def size_of(self, stretches: range) -> int:
+        return self._ends[stretches[-1]] - self._ends[stretches[0] - 1]
+
     def end_of(self, stretches: range) -> int:
         return self._ends[stretches[-1]]
 

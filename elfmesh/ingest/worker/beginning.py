@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from elfmesh import ql
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import Budget
+from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.ingest.sources import FilePosition
 from elfmesh.ingest.sources.time_index import WantedTimes
@@ -21,7 +22,7 @@ from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.safeguards import safeguard
 
 if TYPE_CHECKING:
-    from elfmesh.control.jobs.terms import Stage
+    pass
 
 
 class SharedWorkerState(Struct, frozen=True):
@@ -79,14 +80,14 @@ ALONE = SharedWorkerState()
 """Shared objects of a worker that shares nothing."""
 
 
-def wanted_times(stages: Sequence[Stage], stream: str) -> WantedTimes | None:
+def wanted_times(versions: Sequence[Manifest], stream: str) -> WantedTimes | None:
     """Return the event times that a job takes of a stream, in any of its versions; None: all."""
-    statements = [ql.parse(stage.manifest.text) for stage in stages]
+    statements = [ql.parse(manifest.text) for manifest in versions]
     if any(statement.window is None for statement in statements):
         return None
     columns = {statement.time_of(stream) for statement in statements}
-    since_us = _limit(min, [stage.manifest.since_us for stage in stages])
-    until_us = _limit(max, [stage.manifest.until_us for stage in stages])
+    since_us = _limit(min, [manifest.since_us for manifest in versions])
+    until_us = _limit(max, [manifest.until_us for manifest in versions])
     if len(columns) > 1 or since_us is until_us is None:
         return None
     return WantedTimes(columns.pop(), since_us, until_us)

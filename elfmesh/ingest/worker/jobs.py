@@ -198,7 +198,7 @@ class LocalJob:
             positions=positions,
             read_from=read_from,
             boundaries=boundaries,
-            wanted=wanted_times(self.stages, self.stream),
+            wanted=wanted_times([stage.manifest for stage in self.stages], self.stream),
         )
 
     def _first_frame(self, stream: ReadingStream) -> Sealed:

@@ -53,6 +53,15 @@ async def test_a_query_is_asked_about_as_the_job_that_it_would_become(api: Api, 
     assert read_plan(asked["text"]).inputs == (("log", (("role", "web"),)),)
 
 
+async def test_a_range_is_that_of_the_job(api: Api, backend: FakeBackend) -> None:
+    clause = "HISTORY '1 h' UNTIL '10 min'"
+    assert (await api.post("/v1/cost", json={"text": COUNT, "range": clause})).status == 200
+    assert clause in backend.asked[0][1]["text"]
+    for wrong in (7, "HISTORY", "x" * 201):
+        answer = await api.post("/v1/cost", json={"text": COUNT, "range": wrong})
+        assert answer.status == 400
+
+
 async def test_a_job_is_asked_about_as_it_is(api: Api, backend: FakeBackend) -> None:
     text = "CREATE JOB shop.top EVERY '1 s' AS SELECT count(*) AS n FROM log"
     body = await (await api.post("/v1/cost", json={"text": text})).json()

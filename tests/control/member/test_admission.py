@@ -141,7 +141,7 @@ def test_a_rule_excludes_the_roots_of_partitions_while_a_job_with_paths_has_no_l
 
 def test_a_query_over_the_limit_is_excluded_before_it_begins_and_not_afterwards() -> None:
     rig = Rig(Policy(query_bytes=99))
-    rig.context.facts = lambda topic: {"clicks": {"files": 1, "bytes": 100}}
+    rig.context.facts = lambda topic, *about: {"clicks": {"files": 1, "bytes": 100}}
     why = "it would read 100 B, and its limits.query_bytes allows 99 B"
     assert rig.admission.excluded(LEASED, A, None) == ((), why)
     assert rig.admission.excluded(LEASED, A, Terms(manifest=LEASED, master=A, epoch=1)) == ((), "")

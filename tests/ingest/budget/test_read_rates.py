@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
+from elfmesh.control.jobs.manifest import Manifest, new_manifest
+from elfmesh.control.jobs.plan import read_job
+from elfmesh.control.jobs.resuming import within_range
 from elfmesh.ingest.budget.read_rates import MEASURED_BYTES, LogCosts, ReadRate
 from elfmesh.ingest.stream_settings import StreamConfig
+from tests.ingest.sources.stretches import Host, log_of, short_stretches, wanted
 
 LINE = json.dumps({"ts": "2026-01-01T00:00:00Z", "status": 200}) + "\n"
 
@@ -73,3 +78,43 @@ def test_a_log_that_breaks_its_parser_has_no_rate(tmp_path: Path, monkeypatch: p
     path.write_text(LINE)
     monkeypatch.setattr("elfmesh.ingest.parsers.formats.StreamFormat.parser", broken)
     assert LogCosts({"log": config(path)}).reading({})["log"]["cpu_seconds"] == 0.0
+
+
+def job(clause: str, now_us: int = 10**15) -> Manifest:
+    text = (
+        f"CREATE JOB t.n AS SELECT count(*) AS n FROM log {clause} GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
+    )
+    names, _ = read_job(text)
+    return within_range(new_manifest(names, text, "me", created=0, incarnation="i1"), now_us, leased=False)[0]
+
+
+def test_a_job_with_history_reads_rotated_and_compressed_files_too(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LINE * 3)
+    (tmp_path / "a.log.1").write_text(LINE * 9)
+    (tmp_path / "a.log.2.gz").write_bytes(gzip.compress((LINE * 50).encode()))
+    (tmp_path / "a.log.3.zst").write_bytes(zstandard.ZstdCompressor().compress((LINE * 70).encode()))
+    (tmp_path / "other.log.1").write_text(LINE)
+    for read_from in ("beginning", "end"):
+        costs = LogCosts({"log": config(tmp_path / "a.log", read_from=read_from)})
+        found = costs.sizes(job("HISTORY '1 h' UNTIL HISTORY"))
+        assert found == {"log": {"files": 4, "bytes": 132 * len(LINE)}}
+    assert costs.sizes(job("")) == {"log": {"files": 0, "bytes": 0}}
+
+
+def test_the_time_index_lowers_the_cost_of_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elfmesh.ingest.sources.blocks.BLOCK_BYTES", 900)
+    with short_stretches():
+        host = Host(tmp_path)
+        host.log.write_text(log_of(range(10_000)))
+        whole = host.log.stat().st_size
+        costs = LogCosts({"log": config(host.log)}, times=lambda _stream: host.times)
+        clause = "HISTORY TIMESTAMP '1970-01-01 02:45:00' UNTIL HISTORY"
+        assert costs.sizes(job(clause))["log"]["bytes"] == whole
+        host.read()
+        predicted = costs.reading({}, job(clause))["log"]["bytes"]
+        assert predicted < whole / 10
+        host.read(wanted(9900))
+        assert 0 < host.bytes_read <= predicted
+        assert costs.sizes(job("")) == {"log": {"files": 1, "bytes": whole}}
+        until = costs.sizes(job("UNTIL TIMESTAMP '1970-01-01 00:02:00'"))["log"]["bytes"]
+        assert until < whole / 10

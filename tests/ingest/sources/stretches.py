@@ -12,6 +12,9 @@ import pytest
 
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.sources import StreamReader, stream_times
+from elfmesh.ingest.sources.blocks import LineCutter
+from elfmesh.ingest.sources.contents import stated_size
+from elfmesh.ingest.sources.file import open_file
 from elfmesh.ingest.sources.stream_times import StreamTimes
 from elfmesh.ingest.sources.time_index import Stretch, WantedTimes
 from elfmesh.ql.engine.block import INT64_MAX, INT64_MIN, BlockRows, Times
@@ -84,6 +87,15 @@ class Host:
         assert reader.at_end("job")
         reader.close()
         return sorted(found)
+
+    def predicted(self, within: WantedTimes, *, block: int = 900) -> int:
+        """Return how many bytes the agent expects to read at most."""
+        status = self.log.stat()
+        file = open_file(str(self.log), (status.st_dev, status.st_ino), LineCutter)
+        with contextlib.closing(file):
+            file.learn_head()
+            whole = max(status.st_size, stated_size(str(self.log)))
+            return whole - self.times.spared(file, within, block)
 
     def same(self, *ranges: WantedTimes, block: int = 900) -> None:
         for each in ranges:

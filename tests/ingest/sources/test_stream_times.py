@@ -116,6 +116,46 @@ def test_rows_with_an_index_are_those_without_in_any_order_of_times(
     host.same(*ranges, block=block)
 
 
+@settings(max_examples=60, deadline=None)
+@given(LOG, st.sampled_from([0, 500]), EDGE, EDGE, st.sampled_from([60, 150, 1000]))
+def test_no_reader_of_a_range_reads_more_than_was_predicted(
+    tmp_path_factory: pytest.TempPathFactory,
+    times: list[int | None],
+    before: int,
+    since: int | None,
+    until: int | None,
+    block: int,
+) -> None:
+    host = Host(tmp_path_factory.mktemp("log"))
+    host.log.write_text(log_of([*range(before), *times]))
+    for each in (wanted(since, until), wanted(since), wanted(None, until)) * 2:
+        predicted = host.predicted(each, block=block)
+        host.read(each, block=block)
+        assert host.bytes_read <= predicted <= host.log.stat().st_size
+
+
+def test_the_prediction_for_a_range_spares_what_its_reader_passes_over(host: Host) -> None:
+    host.log.write_text(log_of(range(1000)))
+    whole = host.log.stat().st_size
+    assert [host.predicted(each) for each in RANGES] == [whole] * 4, "there is no index yet"
+    host.read()
+    for each in (wanted(980), wanted(None, 20), wanted(500, 520)):
+        assert host.predicted(each) < whole / 3
+    packed = host.log.with_name("log.1.gz")
+    packed.write_bytes(gzip.compress(host.log.read_bytes()))
+    host.log.unlink()
+    host.log = packed
+    assert host.predicted(wanted(500)) == whole, "its end is wanted, and it is read from its beginning"
+    assert host.predicted(wanted(5000)) < whole / 3
+
+
+def test_an_index_of_other_content_spares_nothing(host: Host) -> None:
+    host.log.write_text(log_of(range(1000)))
+    host.read()
+    rewritten(host.log, log_of([*range(500), *range(999, 499, -1)]))
+    assert host.predicted(wanted(980)) == host.log.stat().st_size
+
+
 def rewritten(log: Path, other: str) -> None:
     with log.open("r+") as file:
         file.write(other)

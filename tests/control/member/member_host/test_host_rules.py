@@ -57,7 +57,7 @@ def test_a_host_with_a_rule_reports_no_lines() -> None:
 
 def test_a_host_takes_no_part_in_a_query_over_its_limit_and_the_master_learns_it() -> None:
     rig = Rig(policy=dataclasses.replace(OPEN, query_bytes=99))
-    rig.context.facts = lambda topic: {"clicks": {"files": 1, "bytes": 100}}
+    rig.context.facts = lambda topic, *about: {"clicks": {"files": 1, "bytes": 100}}
     leased = replace(MANIFEST, leased=True)
     assert of(rig.host.on_announce(Announce(leased, A, 1))) == (False, "")
     assert excluded(rig.out()) == ["it would read 100 B, and its limits.query_bytes allows 99 B"]
