@@ -3,7 +3,7 @@
 Canonical values have one NaN and no -0.0, so two arrays of one type have equal values exactly where their
 bytes are equal. Identity by bytes is therefore the identity of SQL's GROUP BY. Promotion (null -> T, int64 ->
 float64, decimal -> wider decimal of the same scale) is commutative and associative, so types do not depend on
-the order of batches. Lists and structs are their sort keys (nested.py).
+the order of batches. Nested values are their sort keys (nested.py).
 
 Paper: ELF 2.2 (the keys of a PAO are opaque bytes there; here they are typed columns).
 """
@@ -109,7 +109,7 @@ def promote(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def nested_type(kind: pa.DataType) -> nested.NestedType:
-    """Return the type of the keys of lists or structs of canonical values.
+    """Return the type of the keys of nested values, of canonical ones.
 
     Raises ValueError if they cannot be keys.
     """

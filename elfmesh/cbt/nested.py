@@ -1,9 +1,10 @@
-"""Lists and structs as keys: bytes that order and identify their values, in columns that know their type.
+"""Lists, structs and maps as keys: bytes that identify their values, in columns that know their type.
 
 A column of a `NestedType` has the sort keys of its values (`sort_bytes`), and is encoded, hashed and merged
 like BINARY. A wider type has the same bytes, so a list of integers and the equal list of doubles are one key.
 
-Maps have no order, and are no keys, as in Spark.
+The bytes of a map depend on the order of its entries. So they identify rows that are not grouped, and no
+groups, as in Spark; the caller refuses these.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ NAME_CHARS_MAX = 4096
 DEPTH_MAX = 16
 """Maximum depth of a nested type."""
 
-_LIST, _STRUCT = "list", "struct"
+_LIST, _STRUCT, _MAP = "list", "struct", "map"
 
 
 class NestedType(pa.ExtensionType):
-    """Type of a column with the sort keys of values of `value_type`, a list or struct."""
+    """Type of a column with the sort keys of values of `value_type`, which is nested."""
 
     def __init__(self, name: str, value_type: pa.DataType) -> None:
         self.name, self.value_type = name, value_type
@@ -49,12 +50,12 @@ def is_nested_key(kind: pa.DataType) -> bool:
 
 
 def nested_keys(column: pa.Array, kind: NestedType) -> pa.Array:
-    """Return lists or structs as keys; `kind` is of their type. Cost: Python for each value."""
+    """Return nested values as keys; `kind` is of their type. Cost: Python for each value."""
     return pa.ExtensionArray.from_storage(kind, sortable(column))
 
 
 def nested_values(keys: pa.Array) -> pa.Array:
-    """Return the lists or structs of keys. Raises ValueError if one is not a value of the type.
+    """Return the values of keys. Raises ValueError if one is not a value of the type.
 
     Cost: Python for each value.
     """
@@ -72,7 +73,7 @@ def retyped(keys: pa.Array, kind: NestedType) -> pa.Array:
 def shape_of(kind: pa.DataType, name_of: Callable[[pa.DataType], str], depth: int = 0) -> Any:
     """Return a type as plain JSON; `name_of` names those of plain values.
 
-    Raises ValueError for a type that is no key.
+    Raises ValueError for a type that is too deep.
     """
     if depth > DEPTH_MAX:
         raise ValueError(f"it is nested more than {DEPTH_MAX} deep")
@@ -80,13 +81,13 @@ def shape_of(kind: pa.DataType, name_of: Callable[[pa.DataType], str], depth: in
         return [_LIST, shape_of(kind.value_type, name_of, depth + 1)]
     if pa.types.is_struct(kind):
         return [_STRUCT, *([field.name, shape_of(field.type, name_of, depth + 1)] for field in kind)]
-    if pa.types.is_nested(kind):
-        raise ValueError("a map has no order")
+    if pa.types.is_map(kind):
+        return [_MAP, *(shape_of(each, name_of, depth + 1) for each in (kind.key_type, kind.item_type))]
     return name_of(kind)
 
 
 def nested_name(kind: pa.DataType, name_of: Callable[[pa.DataType], str]) -> str:
-    """Return the name of the key type of a list or struct. Raises ValueError if it is too long."""
+    """Return the name of the key type of a nested type. Raises ValueError if it is too long."""
     name = PREFIX + msgspec.json.encode(shape_of(kind, name_of)).decode()
     if len(name) > NAME_CHARS_MAX:
         raise ValueError(f"its type has more than {NAME_CHARS_MAX} characters")
@@ -116,6 +117,8 @@ def _kind_of(shape: Any, type_of: Callable[[str], pa.DataType], depth: int) -> p
             return type_of(shape)
         case ["list", inner] if depth <= DEPTH_MAX:
             return pa.list_(_kind_of(inner, type_of, depth + 1))
+        case ["map", key, item] if depth <= DEPTH_MAX:
+            return pa.map_(*(_kind_of(each, type_of, depth + 1) for each in (key, item)))
         case ["struct", *parts] if depth <= DEPTH_MAX:
             fields = []
             for part in parts:
@@ -145,6 +148,12 @@ def unified(
         kinds = [unified(one.type, other.type, unify) for one, other in zip(left, right, strict=True)]
         fields = [(field.name, kind) for field, kind in zip(left, kinds, strict=True) if kind is not None]
         return pa.struct(fields) if len(fields) == len(kinds) else None
+    if pa.types.is_map(left) and pa.types.is_map(right):
+        key, item = (
+            unified(left.key_type, right.key_type, unify),
+            unified(left.item_type, right.item_type, unify),
+        )
+        return None if key is None or item is None else pa.map_(key, item)
     if pa.types.is_nested(left) or pa.types.is_nested(right):
         return None
     return unify(left, right)

@@ -94,7 +94,7 @@ def read_sorted(data: bytes, read: Reader) -> Any:
 
 
 def reader(kind: pa.DataType) -> Reader:
-    """Return a reader of ascending keys of values of a type without maps, in the form of `python_values`.
+    """Return a reader of ascending keys of values of a type, in the form of `python_values`.
 
     A number that the type rounds is rounded, because widening does not change bytes.
     """
@@ -113,6 +113,8 @@ def reader(kind: pa.DataType) -> Reader:
 
 def _inner_reader(kind: pa.DataType) -> Reader:
     types = pa.types
+    if types.is_map(kind):
+        return _list_reader(_pair_reader(reader(kind.key_type), reader(kind.item_type)))
     if types.is_list(kind):
         return _list_reader(reader(kind.value_type))
     if types.is_struct(kind):
@@ -140,6 +142,21 @@ def _list_reader(element: Reader) -> Reader:
         if data[at : at + 1] != _END:
             raise ValueError("a list without its end")
         return found, at + 1
+
+    return read
+
+
+def _pair_reader(key: Reader, item: Reader) -> Reader:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        if data[at : at + 2] != _VALUE + _ELEMENT:
+            raise ValueError("an entry without its key")
+        name, at = key(data, at + 2)
+        if data[at : at + 1] != _ELEMENT:
+            raise ValueError("an entry without its value")
+        value, at = item(data, at + 1)
+        if data[at : at + 1] != _END:
+            raise ValueError("an entry without its end")
+        return (name, value), at + 1
 
     return read
 

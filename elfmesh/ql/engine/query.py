@@ -109,8 +109,8 @@ class _CompiledSeal(Struct, frozen=True):
 class PartQuery:
     """Evaluator of one part without an open `*` (see `elfmesh.ql.expand`).
 
-    `lookup` returns the tables that are joined to the records. With `carries`, maps may be keys too, and each
-    list, struct and map is distinct. This mode is for rows that are not grouped and are all prepared at once.
+    `lookup` returns the tables that are joined to the records. With `carries`, each list, struct and
+    map is distinct. This mode is for rows that are not grouped and are all prepared at once.
     `member` is the producer of punctuations that do not name one.
     """
 
@@ -294,17 +294,17 @@ class PartQuery:
             operand = compiler.compile(expr)
             if self.carries or not is_nested(operand.type):
                 return operand
-            if has_map(operand.type):
+            if has_map(operand.type) and not plan.repeat:
                 raise compiler.error(
                     expr,
-                    f"a value of type {type_name(operand.type)} cannot be grouped or selected",
+                    f"a value of type {type_name(operand.type)} cannot be grouped",
                     "Group by its entries, map_entries(m), or by one of its values, m['key'].",
                 )
             try:
                 nested_type(operand.type)
             except ValueError as error:
                 raise compiler.error(
-                    expr, f"this value cannot be grouped or selected: {error}", "Name a part of it."
+                    expr, f"this value cannot be a column: {error}", "Name a part of it."
                 ) from None
             return operand
 

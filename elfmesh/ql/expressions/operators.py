@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
+from elfmesh.cbt.sort_bytes import sortable
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal
 from elfmesh.ql.expressions.operand import ONE_ROW, Operand, constant, convert, lift, lift_arrays
 from elfmesh.ql.expressions.registry import Builder, CompileContext
@@ -37,6 +38,7 @@ from elfmesh.ql.values.types import (
     TIMESTAMP,
     VOID,
     compared_type,
+    has_map,
     is_decimal,
     is_nested,
     type_name,
@@ -139,8 +141,10 @@ def _negate(context: CompileContext, call: Call, args: list[Operand]) -> Operand
 @_operator("=", "<>", "<", "<=", ">", ">=", "<=>")
 def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     equality = call.name in ("=", "<>", "<=>")
-    kind = compared_type(args[0].type, args[1].type, equality=equality)
-    if kind is None:
+    kinds = args[0].type, args[1].type
+    listed = any(map(is_nested, kinds))
+    kind = wider_type(*kinds) if listed else compared_type(*kinds, equality=equality)
+    if kind is None or has_map(kind):
         raise context.error(
             call,
             f"`{call.name}` cannot compare {type_name(args[0].type)} with {type_name(args[1].type)}",
@@ -150,9 +154,14 @@ def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operan
         kind = BOOLEAN
     if kind == STRING and any(operand.raw is not None for operand in args):
         kind = BINARY
-    left, right = (convert(operand, kind) for operand in args)
+    left, right = (_compared(convert(operand, kind)) for operand in args)
     kernel = (_NAN_COMPARISONS if kind in (DOUBLE, FLOAT) else _COMPARISONS)[call.name]
     return lift(BOOLEAN, kernel, left, right)
+
+
+def _compared(operand: Operand) -> Operand:
+    """Return lists and structs as the keys of their order, which are equal for equal values."""
+    return lift_arrays(BINARY, sortable, operand) if is_nested(operand.type) else operand
 
 
 def _null_safe_equal(equal: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
@@ -235,7 +244,7 @@ def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
     for at, operand in enumerate(args[1:], start=1):
         wider = wider_type(kind, operand.type)
-        if wider is None:
+        if wider is None or has_map(wider):
             raise context.error(
                 call.args[at],
                 f"IN mixes {type_name(kind)} and {type_name(operand.type)}",
@@ -246,7 +255,7 @@ def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
         kind = BOOLEAN
     if kind == STRING and any(operand.raw is not None for operand in args):
         kind, args = BINARY, [convert(operand, STRING) for operand in args]
-    operands = [convert(operand, kind) for operand in args]
+    operands = [_compared(convert(operand, kind)) for operand in args]
     if all(operand.constant for operand in operands[1:]):
         values = pa.concat_arrays([operand.array(ONE_ROW) for operand in operands[1:]])
         known, has_null = values.drop_null(), bool(values.null_count)

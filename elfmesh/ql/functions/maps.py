@@ -129,7 +129,12 @@ def _from_entries(context: CompileContext, call: Call, args: list[Operand]) -> O
 
 @function("map_concat", 1, None, signature="$(map, ...)", lists=True)
 def _concat(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    maps = [map_argument(context, call, args, at) for at in range(len(args))]
+    known = next((at for at, each in enumerate(args) if each.type != VOID), 0)
+    kind = map_argument(context, call, args, known).type  # null without a type has that of the others
+    maps = [
+        convert(each, kind) if each.type == VOID else map_argument(context, call, args, at)
+        for at, each in enumerate(args)
+    ]
     other = next((at for at, each in enumerate(maps) if each.type != maps[0].type), None)
     if other is not None:
         names = f"{type_name(maps[0].type)} and {type_name(maps[other].type)}"

@@ -91,7 +91,10 @@ def distinct_columns(count: int) -> tuple[str, ...]:
 
 
 def makes_list(expr: Expr) -> bool:
-    """Return whether an expression calls a function that returns a list; a list cannot be a key."""
+    """Return whether an expression calls a function that returns a list.
+
+    Of rows that are not grouped, agents of all releases send the fields, and the root makes the lists.
+    """
     if not isinstance(expr, Call):
         return False
     if expr.name in _CHOICES:

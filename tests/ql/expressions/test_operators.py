@@ -7,10 +7,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ql.conftest import run
 from tests.ql.functions.evaluating import values
 from tests.ql.refusals import refusal
 
@@ -127,3 +129,47 @@ def test_de_morgan_holds_with_nulls(one: list[bool | None]) -> None:
     pairs = [(a, b) for a in one for b in (True, False, None)]
     a, b = ([pair[at] for pair in pairs] for at in (0, 1))
     assert values("NOT (a AND b)", a=a, b=b) == values("NOT a OR NOT b", a=a, b=b)
+
+
+LISTED: dict[str, list[Any]] = {
+    "l": [[1, 2], [1], [], None, [None], [2]],
+    "m": [[1, 3], [1], [0], [1], [None], None],
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("l = m", [False, True, False, None, True, None]),
+        ("l <> m", [True, False, True, None, False, None]),
+        ("l < m", [True, False, True, None, False, None]),
+        ("l >= m", [False, True, False, None, True, None]),
+        ("l <=> m", [False, True, False, False, True, False]),
+        ("l <=> NULL", [False, False, False, True, False, False]),
+        ("l = array(1.0D)", [False, True, False, None, False, False]),
+        ("l IN (array(2), array(1, 2))", [True, False, False, None, False, True]),
+        ("l IN (m, array(2))", [False, True, False, None, True, True]),
+        ("l NOT IN (array(1), NULL)", [None, False, None, None, None, None]),
+        ("l BETWEEN array() AND array(1)", [False, True, True, None, True, False]),
+        ("nullif(l, m)", [[1, 2], None, [], None, None, [2]]),
+        ("greatest(l, m)", [[1, 3], [1], [0], [1], [None], [2]]),
+        ("CASE l WHEN m THEN 1 ELSE 0 END", [0, 1, 0, 0, 1, 0]),
+    ],
+)
+def test_lists_are_compared_by_their_elements(expression: str, expected: list[Any]) -> None:
+    """A null element equals a null element and is the least, as in Spark; NaN equals NaN."""
+    assert values(expression, **LISTED) == expected
+
+
+def test_structs_are_compared_by_their_fields() -> None:
+    given = [{"a": 1, "b": "x"}, {"a": 1, "b": None}, None]
+    table = pa.table({"s": given, "t": [given[0]] * 3})
+    (found,) = run("SELECT s = t AS e, s < t AS l FROM log", table).values()
+    assert found.to_pylist() == [{"e": True, "l": False}, {"e": False, "l": True}, {"e": None, "l": None}]
+
+
+@pytest.mark.parametrize("operator", ["=", "<", "<=>", "IN"])
+def test_maps_are_not_compared(operator: str) -> None:
+    other = "(map('a', a))" if operator == "IN" else "map('a', a)"
+    assert "MAP<STRING,BIGINT>" in refusal(f"SELECT map('a', a) {operator} {other} AS x FROM t", a=[1])
+    assert "ARRAY<BIGINT>" in refusal("SELECT array(a) = 'x' AS x FROM t", a=[1])
