@@ -138,7 +138,7 @@ def test_a_map_is_read_with_its_entries_in_their_order() -> None:
         sort_bytes([("a", [1], 2)]),
     ):
         with pytest.raises(ValueError, match="an entry without"):
-            read_sorted(each, reader(kind))
+            read_sorted(damaged, reader(kind))
 
 
 def test_a_type_that_is_too_large_is_refused() -> None:

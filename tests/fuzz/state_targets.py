@@ -20,7 +20,9 @@ from elfmesh.cbt import (
     finish_parts,
     merge_partials,
 )
+from elfmesh.cbt.columns import nested_type
 from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.nested import nested_keys
 from tests.cbt.partial.test_partial_wire import put_together, take_apart
 from tests.fuzz.engine import DEAR, Harness
 from tests.fuzz.mutate import BYTES, PACKED, changed, mutated, of
@@ -46,6 +48,16 @@ SKETCHES = {
 }
 
 
+NESTED = pa.list_(pa.struct([("x", pa.float64()), ("m", pa.map_(pa.string(), pa.date32()))]))
+LISTS = (
+    [],
+    None,
+    [None],
+    [{"x": 1.5, "m": [("a", 3), ("", None)]}, {"x": None, "m": []}],
+    [{"x": -2.0, "m": None}],
+)
+
+
 def batch(rows: int, seed: int = 1) -> pa.RecordBatch:
     """Rows with nulls, texts, integers and floats."""
     dice = np.random.default_rng(seed)
@@ -57,6 +69,9 @@ def batch(rows: int, seed: int = 1) -> pa.RecordBatch:
             ),
             "w": pa.array(dice.integers(-(2**40), 2**40, rows)),
             "t": pa.array(["é" * (at % 4) for at in range(rows)]),
+            "l": nested_keys(
+                pa.array([LISTS[at % len(LISTS)] for at in range(rows)], NESTED), nested_type(NESTED)
+            ),
         }
     )
 
@@ -86,7 +101,13 @@ def partials() -> Harness:
     """Partials of all aggregates: broken bytes, and sealed ones with other headers and other chunks."""
     plans = (EVERYTHING, {name: SKETCHES[name] for name in SKETCHES if SKETCHES[name][0] in LAWS})
     corpus = [
-        encode_partial({"main": tree(plan, rows).partial(), "d0": tree({}, rows, ("k", "t")).partial()})
+        encode_partial(
+            {
+                "main": tree(plan, rows).partial(),
+                "d0": tree({}, rows, ("k", "t")).partial(),
+                "d1": tree({}, rows, ("k", "l")).partial(),
+            }
+        )
         for plan in plans
         for rows in (1, 6, 60)
     ]

@@ -16,7 +16,7 @@ from elfmesh.ql.functions.lists import identity, list_argument, over_rows
 from elfmesh.ql.values.civil import Ints
 from elfmesh.ql.values.columns import list_cuts, null_mask
 from elfmesh.ql.values.growth import check_size
-from elfmesh.ql.values.types import BIGINT, BOOLEAN, type_name, wider_type
+from elfmesh.ql.values.types import BIGINT, BOOLEAN, is_list, type_name, wider_type
 
 PADDING_MAX = 10_000
 """Maximum number of nulls between a list and an element that `array_insert` puts behind or before it."""
@@ -58,6 +58,41 @@ def joined_lists(context: CompileContext, call: Call, args: list[Operand]) -> Op
         return pa.ListArray.from_arrays(start, flat.take(pa.array(order)), mask=pa.array(null))
 
     return lift_arrays(pa.list_(kind), kernel, *(convert(each, pa.list_(kind)) for each in lists))
+
+
+@function("flatten", 1, signature="$(list of lists)", lists=True)
+def _flatten(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return the elements of all lists of a list; null if one of them is."""
+    given = list_argument(context, call, args, 0)
+    if not is_list(given.type.value_type):
+        raise context.error(call, f"flatten takes a list of lists, not {type_name(given.type)}")
+
+    def kernel(lists: pa.Array) -> pa.Array:
+        inner, cuts = lists.flatten(), np.asarray(list_cuts(lists), np.int64)
+        ends = np.asarray(list_cuts(inner), np.int64)
+        rows = np.repeat(np.arange(len(lists)), np.diff(cuts))
+        null = null_mask(lists) | (np.bincount(rows[null_mask(inner)], minlength=len(lists)) > 0)
+        return pa.ListArray.from_arrays(
+            pa.array(ends[cuts].astype(np.int32)), inner.flatten(), mask=pa.array(null)
+        )
+
+    return lift_arrays(given.type.value_type, kernel, given)
+
+
+@function("array_remove", 2, signature="$(list, x)", lists=True)
+def _remove(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """Return the elements that do not equal x; nulls stay, and x is not null."""
+    given, element = _with_element(context, call, args, 1)
+
+    def one(values: Elements, value: Any) -> Elements:
+        key = identity(value)
+        return [each for each in values if each is None or identity(each) != key]
+
+    return over_rows(given.type, one, given, element)
+
+
+def reversed_list(given: Operand) -> Operand:
+    return over_rows(given.type, lambda values: values[::-1], given)
 
 
 def _places(lengths: Sequence[Ints], starts: Ints) -> Ints:

@@ -29,7 +29,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
-from elfmesh.ql.functions.list_edits import joined_lists
+from elfmesh.ql.functions.list_edits import joined_lists, reversed_list
 from elfmesh.ql.values.columns import Value, map_distinct, map_rows
 from elfmesh.ql.values.growth import check_joined
 from elfmesh.ql.values.types import BIGINT, BINARY, STRING, is_list
@@ -96,10 +96,12 @@ def _length(context: CompileContext, call: Call, args: list[Operand]) -> Operand
     return of_bytes or lift(BIGINT, lambda x: pc.cast(pc.utf8_length(x), BIGINT), text)
 
 
-@function("reverse", 1, signature="$(x)")
+@function("reverse", 1, signature="$(x), of a string or list")
 def _reverse(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if args[0].type == BINARY:
         return lift(BINARY, pc.binary_reverse, args[0])
+    if is_list(args[0].type):
+        return reversed_list(args[0])
     text = argument(context, call, args, 0, STRING)
     return over_bytes(STRING, lambda x: x[::-1], [text]) or lift(STRING, pc.utf8_reverse, text)
 

@@ -274,13 +274,24 @@ def to_text(array: pa.Array) -> pa.Array:
     if kind == TIMESTAMP:
         plain = array.view(pa.int64()).view(pa.timestamp("us"))
         return (
-            pc.replace_substring_regex(
-                pc.strftime(plain, "%Y-%m-%d %H:%M:%S"), r"\.?0*$", "", max_replacements=1
+            _with_signs(
+                pc.replace_substring_regex(
+                    pc.strftime(plain, "%Y-%m-%d %H:%M:%S"), r"\.?0*$", "", max_replacements=1
+                )
             )
             if len(array)
             else pa.array([], STRING)
         )
+    if kind == DATE:
+        return _with_signs(pc.cast(array, STRING))
     return pc.cast(array, STRING)
+
+
+def _with_signs(times: pa.Array) -> pa.Array:
+    """Return the texts of times with a sign before each year of more than four digits, as Java writes it."""
+    if not pc.any(pc.greater(pc.find_substring(times, "-"), 4)).as_py():
+        return times
+    return pc.replace_substring_regex(times, r"^(\d{5})", r"+\1")
 
 
 def format_double(value: float) -> str:

@@ -163,8 +163,8 @@ def test_lists_are_compared_by_their_elements(expression: str, expected: list[An
 
 def test_structs_are_compared_by_their_fields() -> None:
     given = [{"a": 1, "b": "x"}, {"a": 1, "b": None}, None]
-    table = pa.table({"s": given, "t": [given[0]] * 3})
-    (found,) = run("SELECT s = t AS e, s < t AS l FROM log", table).values()
+    table = pa.table({"id": [1, 2, 3], "s": given, "t": [given[0]] * 3})
+    (found,) = run("SELECT s = t AS e, s < t AS l FROM log ORDER BY id", table).values()
     assert found.to_pylist() == [{"e": True, "l": False}, {"e": False, "l": True}, {"e": None, "l": None}]
 
 

@@ -62,6 +62,13 @@ LISTED = {
         ("concat(split(s, ','), array('x'))", [["a", "b", "x"], ["", "x"], None, ["c", "x"], ["d", "x"]]),
         ("concat(l)", [[1, 2], [], None, [3], [None]]),
         ("size(concat(array(), l))", [2, 0, -1, 1, 1]),
+        ("flatten(array(l, m))", [[1, 2, 9], [8, 7], None, None, [None, 5]]),
+        ("flatten(array(array(l), array(m)))[1][0]", [9, 8, 6, None, 5]),
+        ("flatten(transform(m, x -> array(x, 0)))", [[9, 0], [8, 0, 7, 0], [6, 0], None, [5, 0]]),
+        ("array_remove(l, 1)", [[2], [], None, [3], [None]]),
+        ("array_remove(l, m[0])", [[1, 2], [], None, None, [None]]),
+        ("array_remove(l, NULL)", [None] * 5),
+        ("reverse(concat(l, m))", [[9, 2, 1], [7, 8], None, None, [5, None]]),
     ],
 )
 def test_lists_are_put_together(expression: str, expected: list[Any]) -> None:

@@ -52,17 +52,17 @@ FAR_TIMES = "array(timestamp_micros(1000000000000000000), timestamp_micros(0))"
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        (f"CAST({FAR}[0] AS STRING)", "10183-09-21"),
+        (f"CAST({FAR}[0] AS STRING)", "+10183-09-21"),
         (f"CAST(array_min({FAR}) AS STRING)", "-0221-09-04"),
-        (f"CAST(sort_array({FAR}, false)[0] AS STRING)", "10183-09-21"),
+        (f"CAST(sort_array({FAR}, false)[0] AS STRING)", "+10183-09-21"),
         (f"array_position({FAR}, DATE'1970-01-01')", 3),
         (f"size(array_distinct(concat({FAR}, {FAR})))", 4),
         (f"CAST(slice({FAR}, 4, 1)[0] AS STRING)", "-0221-09-04"),
-        (f"CAST(array_append({FAR}, DATE'2024-01-01')[0] AS STRING)", "10183-09-21"),
-        (f"CAST(map('a', {FAR}[0])['a'] AS STRING)", "10183-09-21"),
+        (f"CAST(array_append({FAR}, DATE'2024-01-01')[0] AS STRING)", "+10183-09-21"),
+        (f"CAST(map('a', {FAR}[0])['a'] AS STRING)", "+10183-09-21"),
         (f"map({FAR}[0], 'a')[date_add(DATE'1970-01-01', 3000000)]", "a"),
         (f"CAST(map_from_arrays(array(1, 2, 3, 4), {FAR})[4] AS STRING)", "-0221-09-04"),
-        (f"CAST(transform_values(map('a', 1), (k, v) -> {FAR}[0])['a'] AS STRING)", "10183-09-21"),
+        (f"CAST(transform_values(map('a', 1), (k, v) -> {FAR}[0])['a'] AS STRING)", "+10183-09-21"),
         (
             f"CAST(map_zip_with(map(1, {FAR}), map(1, {FAR}), (k, a, b) -> concat(a, b))[1][7] AS STRING)",
             "-0221-09-04",
