@@ -31,7 +31,7 @@ DEPTH_MAX = 16
 _LIST, _STRUCT, _MAP = "list", "struct", "map"
 
 
-class NestedType(pa.ExtensionType):
+class NestedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     """Type of a column with the sort keys of values of `value_type`, which is nested."""
 
     def __init__(self, name: str, value_type: pa.DataType) -> None:
