@@ -2,7 +2,7 @@
 
 Rounds of all harnesses, or of those named, each in a process of its own and with a seed of its own, until
 every harness had N inputs. What was done is in the directory; a run that was ended goes on where it was.
-`--docs` writes the figures into docs/reliability.md.
+`--docs` writes the figures into docs/reliability.md; harnesses that were not run keep their row there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.catalog import NAMES
-from tests.reliability import write_section
+from tests.reliability import PAGE, write_section
 
 ROUNDS_OF_CI = 10
 """A process runs so many times what CI runs, by default: each harness for about a minute."""
@@ -67,7 +67,7 @@ def main() -> int:
                 file.write(json.dumps(done[-1]) + "\n")
             print(json.dumps(done[-1]), flush=True)
     if options.docs:
-        write_section("fuzzing", INTRODUCTION + "\n".join(table(done)))
+        write_section("fuzzing", INTRODUCTION + "\n".join(table(done, PAGE.read_text())))
     return 1 if any(each["findings"] for each in done) else 0
 
 
@@ -86,13 +86,17 @@ def round_(name: str, seed: int, size: list[str], directory: Path) -> dict[str, 
     return {**found, "seed": seed}
 
 
-def table(done: list[dict[str, Any]]) -> list[str]:
-    """The rows of the page."""
+def table(done: list[dict[str, Any]], page: str = "") -> list[str]:
+    """The rows of the page; those of harnesses that were not run are the ones that it has."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in done:
         groups[each["name"]].append(each)
     rows = []
+    kept = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     for name in NAMES:
+        if not groups[name]:
+            rows += [kept[name]] if name in kept else []
+            continue
         group = [each for each in groups[name] if "about" in each]
         inputs = sum(each["inputs"] for each in group)
         refused = sum(each["refused_share"] * each["inputs"] for each in group) / max(1, inputs)

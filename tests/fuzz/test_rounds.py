@@ -23,6 +23,8 @@ def test_rounds_add_up_and_a_round_that_crashed_is_a_finding() -> None:
     assert total(done, "frames") == 401
     (row,) = [row for row in table(done) if "`frames`" in row]
     assert row == "| `frames` | x | 400 | 80% | 7 ms | 1 MiB | 2 |"
+    page = "| `frames` | x | 1 | 0% | 0 ms | 0 MiB | 0 |\n| `votes` | y | 7 | 0% | 1 ms | 0 MiB | 0 |\n"
+    assert table(done, page) == [row, page.splitlines()[1]], "a harness that was not run keeps its row"
 
 
 def test_a_section_is_added_once_and_replaced_where_it_stands() -> None:
