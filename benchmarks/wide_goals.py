@@ -1,9 +1,10 @@
 """The goals of jobs at several sites beside what was measured, as a section of docs/benchmarks/wide-area.md.
 
-    python -m benchmarks wide_area --part latency --json > latency.json
-    python -m benchmarks.wide_goals latency.json traffic.json ...
+    make wide-sim wide-bench
+    python -m benchmarks.wide_goals build/wide-sim.json build/wide-bench.json
 
-Owns the goals. A goal that is missed is printed bold; one whose figures are in no report is left out.
+Owns the goals. A goal that is missed is printed bold. One whose figures are in no report is printed as
+missing, and the command fails.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -223,31 +225,54 @@ GOALS = (
 )
 
 
-def section(reports: Sequence[Report]) -> str:
-    """Return the table of goals."""
-    figures = {each.name: each for report in reports for each in report.figures}
+class Table(NamedTuple):
+    """A section of the page, and the goals that no report has figures of."""
+
+    text: str
+    missing: list[str]
+
+
+def section(reports: Sequence[Report], goals: Sequence[Goal] = GOALS) -> Table:
+    """Return the table of goals.
+
+    Raises:
+        SystemExit: the reports are of several commits, so the table would compare different programs.
+    """
+    if len(commits := sorted({each.commit for each in reports})) > 1:
+        raise SystemExit(f"the reports must be of one commit: {', '.join(commits)}")
     values = {
-        name: each.value for name, each in figures.items() if not each.skipped or each.skipped[0] == "0"
+        each.name: each.value
+        for report in reports
+        for each in report.figures
+        if not each.skipped or each.skipped[0] == "0"
     }
-    lines = ["| what | paper | goal | measured |", "|---|---|---|---|"]
-    for goal in GOALS:
+    lines, missing = ["| what | paper | goal | measured |", "|---|---|---|---|"], []
+    for goal in goals:
         try:
             found = goal.measured(values)
         except KeyError:
-            continue
-        shown = goal.shown.format(found)
-        lines.append(
-            f"| {goal.what} | {goal.paper} | {goal.goal} | {shown if goal.met(found) else f'**{shown}**'} |"
-        )
+            shown = "missing"
+            missing.append(goal.what)
+        else:
+            shown = goal.shown.format(found)
+            shown = shown if goal.met(found) else f"**{shown}**"
+        lines.append(f"| {goal.what} | {goal.paper} | {goal.goal} | {shown} |")
     about = sorted({f"{each.machine}; commit {each.commit}" for each in reports})
-    return "\n".join([*lines, "", *about])
+    return Table("\n".join([*lines, "", *about]), missing)
 
 
-def main() -> None:
-    """Write the section from the reports that are named."""
-    reports = [msgspec.json.decode(Path(each).read_bytes(), type=Report) for each in sys.argv[1:]]
-    PAGE.write_text(with_section(PAGE.read_text(), "goals", section(reports)))
+def main(paths: Sequence[str], page: Path = PAGE) -> None:
+    """Write the section from the reports at these paths.
+
+    Raises:
+        SystemExit: goals have no figure. The page names them as missing.
+    """
+    table = section([msgspec.json.decode(Path(each).read_bytes(), type=Report) for each in paths])
+    page.write_text(with_section(page.read_text(), "goals", table.text))
+    if table.missing:
+        named = "".join(f"\n  {each}" for each in table.missing)
+        raise SystemExit(f"of {len(GOALS)} goals, {len(table.missing)} have no figure:{named}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
