@@ -3,9 +3,10 @@
 Owns the decision. `closing.commit` writes the grant into the register's value, and ends it.
 
 Invariants: a grant names the roster that all members have acknowledged, and no change of it is under way
-(G6). The voters are the sites, and each of them is a member that has accepted the text, if the job has
-members. A text has no grant unless its record is a function of the contributions, or of the records of the
-jobs that it reads, alone. Every new term begins without one.
+(G6). The voters are sites, the master among them, and each is a member that has accepted the text, if the
+job has members. Sites beyond the voters collect, and do not vote. A text has no grant unless its record is a
+function of the contributions, or of the records of the jobs that it reads, alone. Every new term begins
+without one.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ class Grants:
         sites = set[bytes]() if layout is None else {each.id for each in layout.sites}
         if layout is None or len(sites) < SITES_MIN:
             return f"there are fewer than {SITES_MIN} sites"
-        if sites != {each.id for each in value.acceptors}:
+        voters = {each.id for each in value.acceptors}
+        if len(voters) < SITES_MIN or terms.master.id not in voters or not voters <= sites:
             return "the sites are not the voters yet"
         if term.layouts.is_stale:
             return "a site or a gateway is away, or is replaced"

@@ -4,8 +4,9 @@ Owns when the layout changes. `paths.layout` chooses the agents, `paths.latency_
 
 Invariants: a gateway or site is replaced only if two looks, the master's `UPKEEP_S` apart, find it gone, or
 if every `PLAN_S` a placement costs at most `GAIN` of the present one. A change is a change of the roster's
-version, so that members and successors receive it as any other. Sites follow the voters, which the electorate
-moves to the wished agents; so no change of them ends a grant twice.
+version, so that members and successors receive it as any other. Sites follow the voters that are members; the
+electorate moves the others, and those of a better placement, to the wished agents. So no change of them ends
+a grant twice.
 
 Paper: Hwang et al. V-A. Deviation: the first placement is by labels, because no latency
 is known then.
@@ -53,7 +54,8 @@ class WishedVoters:
     """Where the voters of a job should be.
 
     Attributes:
-        agents: that the placement has as sites.
+        agents: that the placement has as sites; while a voter can be no site, because it is no member, the
+            sites of the layout.
         rule: of the members; the sites must satisfy it.
     """
 
@@ -94,13 +96,13 @@ class Layouts:
 
     @property
     def is_stale(self) -> bool:
-        """Whether an agent of the layout is away, a site does not vote, or a better placement is known."""
+        """Whether an agent of the layout is away, a voter is no site, or a better placement is known."""
         layout = self._state.layout
         named = () if layout is None else (*(each.contact for each in layout.gateways), *layout.sites[1:])
         voters = {each.id for each in self._term.terms.acceptors}
         sites = set() if layout is None else {each.id for each in layout.sites}
         is_away = any(self._is_away(each.id) for each in named)
-        return sites != voters or is_away or self._better is not None
+        return not voters <= sites or is_away or self._better is not None
 
     def follow_roster(self) -> None:
         """Plan for the members as they are now."""
@@ -132,7 +134,12 @@ class Layouts:
         """Where the voters should be, so that they can be the sites."""
         if self._plan.paths < SITES_MIN:
             return WishedVoters()
-        return WishedVoters(self._sites, together(each.keep_in for each in self._limiting))
+        possible = {self._term.terms.master.id, *(each.contact.id for each in self._term.book.active)}
+        layout, agents = self._state.layout, self._sites
+        is_outside = any(each.id not in possible for each in self._term.terms.acceptors)
+        if layout is not None and is_outside and not self._plan.reads:
+            agents = frozenset(each.id for each in layout.sites)
+        return WishedVoters(agents, together(each.keep_in for each in self._limiting))
 
     @property
     def expectation(self) -> Expectation | None:

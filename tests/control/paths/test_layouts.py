@@ -179,3 +179,17 @@ def test_the_sites_of_a_job_that_reads_jobs_are_its_voters() -> None:
     assert layout is not None
     assert (layout.gateways, {each.id for each in layout.sites}) == ((), {each.id for each in voters})
     assert layout.sites[0] == rig.term.terms.master
+
+
+def test_while_a_voter_can_be_no_site_the_sites_of_the_layout_are_wished() -> None:
+    rig = Rig(SITES)
+    voters = (rig.term.terms.master, rig.members[0], rig.members[2])
+    rig.term.began = replace(rig.term.began, acceptors=voters)
+    rig.layouts.upkeep()
+    assert rig.layouts.wished_voters == WishedVoters(), "the sites follow voters that are members"
+    rig.term.began = replace(rig.term.began, acceptors=(*voters[:2], agent(14, "us")))
+    layout = rig.layouts.layout
+    assert layout is not None
+    assert rig.layouts.wished_voters == WishedVoters(frozenset(each.id for each in layout.sites))
+    rig.layouts.follow_roster()
+    assert rig.layouts.is_stale

@@ -115,7 +115,7 @@ class MemoryResults:
 
 
 class SimAgent:
-    """One host: its log and disk outlive the agent on it."""
+    """One host: its log and disk outlive the agent on it. `stream` is the name of its log."""
 
     def __init__(self, fleet: SimFleet, number: int, region: str = "") -> None:
         self.fleet, self.number, self.region = fleet, number, region
@@ -128,6 +128,7 @@ class SimAgent:
         self.guard: CrashGuard | NoGuard = NO_GUARD
         self.policy = OPEN
         self.labels: dict[str, str] = {}
+        self.stream = "log"
         self.clock_s = 0.0
         """By how much its wall clock is ahead."""
         self.stopped_us: int | None = None
@@ -154,7 +155,7 @@ class SimAgent:
                 me=Contact(self.id, host, port, self.incarnation, region=self.region),
                 name=self.name,
                 labels=self.labels,
-                streams={"log": StreamConfig(self.log.number.__str__(), "json", idle="2 s")},
+                streams={self.stream: StreamConfig(self.log.number.__str__(), "json", idle="2 s")},
                 rng=random.Random(f"{self.fleet.seed}/{self.number}/{self.incarnation}"),
                 transport=self.transport,
                 storage=self.storage,

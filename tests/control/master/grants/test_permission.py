@@ -75,6 +75,12 @@ def test_the_plan_of_a_job_names_what_closes_its_intervals() -> None:
     assert Grants(cast(GrantingTerm, rig)).note() == ""
 
 
+def test_more_sites_than_voters_collect_and_do_not_vote() -> None:
+    rig = Rig()
+    rig.terms = replace(rig.terms, layout=PathLayout("region", (Gateway("", A),), (ME, A, B, STRANGER)))
+    assert rig.grant() == VotingGrant(1, 1, 4, 8)
+
+
 def _unacknowledged(rig: Rig) -> None:
     rig.book.version += 1
 
@@ -92,6 +98,16 @@ def _votes_elsewhere(rig: Rig) -> None:
 def _two_sites(rig: Rig) -> None:
     rig.cell = RegisterCell(replace(VALUE, acceptors=(ME, A)))
     rig.terms = replace(rig.terms, layout=PathLayout("region", (Gateway("", A),), (ME, A)))
+
+
+def _two_voters(rig: Rig) -> None:
+    rig.cell = RegisterCell(replace(VALUE, acceptors=(ME, A)))
+
+
+def _master_does_not_vote(rig: Rig) -> None:
+    four = (rig.terms.master, *(each for each in (ME, A, B, STRANGER) if each != rig.terms.master))
+    rig.terms = replace(rig.terms, layout=PathLayout("region", (Gateway("", A),), four))
+    rig.cell = RegisterCell(replace(VALUE, acceptors=four[1:]))
 
 
 def _joint(rig: Rig) -> None:
@@ -113,7 +129,8 @@ def _set(name: str, value: Any) -> Any:
         _set("is_open", False),
         _set("is_settled", False),
         _set("is_stale", True),
-        *(_unacknowledged, _changes, _votes_elsewhere, _two_sites, _joint, _outside),
+        *(_unacknowledged, _changes, _votes_elsewhere, _two_sites, _two_voters, _master_does_not_vote),
+        *(_joint, _outside),
     ],
 )
 def test_there_is_no_grant_while_anything_changes_or_a_site_would_lack_parts(unlike: Any) -> None:
