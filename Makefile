@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small guard bench-venvs bench-peers wide-sim wide-bench page-vendor screenshots clean
+.PHONY: help quick setup native sanitize fuzz fuzz-inputs fuzz-programs fuzz-guided chaos chaos-racks fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo docs test test-all test-nightly test-numpy test-spark lint types imports check sim seeds soak-sim explore bench-small guard bench-venvs bench-peers wide-sim wide-bench wide-real page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -232,13 +232,19 @@ bench-peers: $(NATIVE) bench-venvs ## all benchmarks at full size against all pe
 	@for name in cbt parse ingest windows merge; do \
 		ELF_BENCH_VENVS=$(BENCH_VENVS) $(BIN)/python -m benchmarks $$name --plots docs/plots || exit 1; done
 
-WIDE = $(BIN)/python -m benchmarks wide_area $(patsubst %,--part %,$(1)) --json > build/$@.json
+# The reports of the parts of a benchmark at this commit; a part that is there is not run again.
+WIDE = $(foreach part,$(1),build/wide/$(shell git rev-parse --short HEAD)/$(part).json)
 
-wide-sim: $(NATIVE) ## jobs at several sites on virtual time with recorded latencies; ELF_WIDE_AGENTS agents (half an hour)
-	@mkdir -p build && $(call WIDE,legs latency unlabelled faults traffic deaths figure_2)
+build/wide/%.json: | $(NATIVE)
+	@mkdir -p $(@D)
+	@$(BIN)/python -m benchmarks wide_area --part $(notdir $*) --json > $@.begun && mv $@.begun $@
 
-wide-bench: $(NATIVE) ## the paper's figures on replicas over wide areas, by a model: a month of latencies (ten minutes)
-	@mkdir -p build && $(call WIDE,figure_3 figure_4 matrices figure_5)
+.SECONDEXPANSION:
+wide-sim: $$(call WIDE,legs latency unlabelled faults traffic deaths figure_2) ## jobs at several sites on virtual time with recorded latencies; ELF_WIDE_AGENTS agents; goes on where it was ended
+
+wide-bench: $$(call WIDE,figure_3 figure_4 matrices figure_5) ## the paper's figures on replicas over wide areas, by a model: a month of latencies; goes on where it was ended
+
+wide-real: $$(call WIDE,table_1 takeover) ## processor time by the number of sites, and a killed master, with real agents (half an hour)
 
 page-vendor: ## the live page's libraries and their licences again, in the versions of tools/page-vendor (node, npm)
 	@cd tools/page-vendor && npm install --silent --no-audit --no-fund --no-package-lock && node build.mjs && rm -rf node_modules

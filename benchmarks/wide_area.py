@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks import wide_faults, wide_model, wide_pruning, wide_sim
+from benchmarks import wide_agents, wide_faults, wide_model, wide_pruning, wide_sim
 from benchmarks.harness import Figure, checked
 from benchmarks.wide_traces import TRACES, Trace, read, regions_of
 from elfmesh.control.jobs.terms import Gateway, PathLayout
@@ -172,6 +172,7 @@ def medians(fleet: Fleet) -> Callable[[int, int], float]:
 
 PARTS: dict[str, Callable[..., Iterator[Figure]]] = {
     "ranking": ranking,
+    **wide_agents.PARTS,
     **wide_faults.PARTS,
     **wide_model.PARTS,
     **wide_pruning.PARTS,
