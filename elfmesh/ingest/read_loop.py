@@ -115,6 +115,9 @@ class Ingest:
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._failed: list[LocalJob] = []
+        self._has_given = (
+            False  # contributions since the last look at what the jobs hold, or a call of `wake`
+        )
         self._evaluating: asyncio.Task[None] | None = None
         self._closing = False
         self._finished = False
@@ -134,6 +137,7 @@ class Ingest:
 
     def wake(self) -> None:
         """Let the next poll follow at once, and evaluate every job after it."""
+        self._has_given = True
         self.evaluate_next()
         self._wake.set()
 
@@ -173,7 +177,7 @@ class Ingest:
         while not self._closing:
             self._wake.clear()
             self._turned_s = asyncio.get_running_loop().time()
-            if self._waiting or self._failed or self._heavy():
+            if self._waiting or self._failed or (self._has_given and self._heavy()):
                 await self._settle()
                 await self._obey()
             if not self.stream.jobs:
@@ -225,6 +229,8 @@ class Ingest:
         return max(own_s, self.account.delay_s(asyncio.get_running_loop().time(), self._wall_us))
 
     def _heavy(self) -> list[LocalJob]:
+        """Return the jobs that hold too many bytes; only contributions that are handed over add bytes."""
+        self._has_given = False
         jobs = () if self._sheds else self.stream.jobs.values()
         return [job for job in jobs if job.held_bytes > self.held_bytes_max and "memory" not in job.held]
 
@@ -278,6 +284,7 @@ class Ingest:
             await self._write(outcome.frames)
         for event in outcome.events:
             self.stream.given(event)
+            self._has_given = True
             self._emit(event)
         for job in outcome.failed:
             self._failed.append(job)

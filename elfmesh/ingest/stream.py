@@ -23,6 +23,7 @@ from elfmesh.ingest.sources import BlockDelivery, FilePosition, Gap, SourceState
 from elfmesh.ingest.sources.blocks import POLL_BYTES
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.timings import observe, timed
+from elfmesh.ingest.worker.cutting import CutPace
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.reader import Reader
@@ -125,7 +126,8 @@ class Stream:
         self.jobs: dict[str, LocalJob] = {}
         self.spool_bytes_max: int | None = None
         self._problems: dict[str, str] = {}
-        self._places: Mapping[str, ReaderPosition] = {}
+        self._watched: list[tuple[str, ReaderPosition]] = []  # one job for all that are at the same place
+        self._paces: list[CutPace] = []  # of the jobs that report open panes, since the last evaluation
         self._calm_at: tuple[int, int] | None = None  # clocks of an evaluation without any outcome
         self.polls = self.bytes_read = self.lines_read = 0
         self.poll_cost_s = 0.0
@@ -164,18 +166,24 @@ class Stream:
     ) -> Polled:
         self._tell_problems()
         reader = self.reader
-        places = self._places = {
+        places = {
             name: ReaderPosition(reader.sources(name), reader.positions(name), tuple(reader.gaps(name)))
             for name, job in self.jobs.items()
             if not job.held
         }
+        apart = {(id(each.sources), id(each.positions)): (name, each) for name, each in places.items()}
+        self._watched = list(apart.values())
         return Polled(now_us, agreed_us, deliveries, places, shedding, cpu_s)
 
     def _is_unmoved(self) -> bool:
+        """Return whether no job of the last full poll has moved.
+
+        Cost: O(places in the files), because jobs are at the same place until one of them starts or stops.
+        """
         reader = self.reader
         return all(
             reader.sources(name) is place.sources and reader.positions(name) is place.positions
-            for name, place in self._places.items()
+            for name, place in self._watched
         )
 
     def evaluate(self, polled: Polled) -> Iterator[Evaluated]:
@@ -212,6 +220,7 @@ class Stream:
         observe("evaluate", took_s)
         is_calm = not polled.deliveries and is_early and outcome == Evaluated()
         self._calm_at = (polled.now_us, polled.agreed_us) if is_calm else None
+        self._paces = [job.cut_pace for job in self.jobs.values() if job.cut_pace.order is not None]
         self._charge(polled, costs, sealed)
         yield outcome
 
@@ -289,7 +298,7 @@ class Stream:
 
     def cut_within_s(self, now_us: int) -> float:
         """Return the time within which the stream must be polled again, so that standbys get what is read."""
-        ends_us = [end for job in self.jobs.values() if (end := job.cut_pace.within_us(now_us)) is not None]
+        ends_us = [end for pace in self._paces if (end := pace.within_us(now_us)) is not None]
         return min(ends_us, default=int(REST_S * 1e6)) / 1e6
 
     def rest_s(self, now_us: int) -> float:

@@ -296,9 +296,13 @@ class Electorate:
 
     @property
     def restless(self) -> bool:
-        """Whether the acceptors have to be changed, or may have to be soon."""
+        """Whether the acceptors have to be changed, or may have to be soon.
+
+        In a fleet with fewer agents than wanted voters they cannot be, until an agent comes.
+        """
         value = self._master.cell.value
-        few = len(value.acceptors) < self._wanted
+        can_grow = not self._nearest or len(self._nearest) >= self._wanted
+        few = can_grow and len(value.acceptors) < self._wanted
         lost = any(contact.id in self._proposer.lost for contact in value.acceptors)
         away = any(contact.id in self._away for contact in value.acceptors)
         return few or lost or away or bool(value.former or self._leaving or self._invited)

@@ -10,7 +10,7 @@ import pytest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.protocol import events as ctl
 from elfmesh.ingest.parsers import StreamFormat
-from elfmesh.ingest.sources import StreamReader
+from elfmesh.ingest.sources import SourceState, StreamReader
 from elfmesh.ingest.stream import REST_S, Evaluated, Stream
 from elfmesh.ingest.stream_settings import StreamConfig
 from elfmesh.ingest.worker.jobs import LocalJob
@@ -60,9 +60,26 @@ def test_a_poll_that_finds_nothing_new_names_no_job(tmp_path: Path) -> None:
     assert silent.look() is not None, "unless all are asked"
 
 
+def test_a_silent_poll_asks_for_the_place_of_one_of_the_jobs_that_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent, asked = Silent(tmp_path, clauses=("", "", "")), list[str]()
+    silent.look()
+    silent.look()
+    sources = silent.stream.reader.sources
+
+    def counted(job: str) -> list[SourceState]:
+        asked.append(job)
+        return sources(job)
+
+    monkeypatch.setattr(silent.stream.reader, "sources", counted)
+    assert silent.look(rests=True) is None
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("what", ["line", "file"])
 def test_what_is_new_is_evaluated_at_once(tmp_path: Path, what: str) -> None:
-    silent = Silent(tmp_path)
+    silent = Silent(tmp_path, clauses=("", ""))
     silent.write(NOW_US)
     silent.look()
     silent.look()
