@@ -296,6 +296,14 @@ class Overlay:
         peer = self._table.next_hop(int.from_bytes(key))
         return None if peer is None else peer.contact
 
+    def closest_since(self, key: bytes, now: float, within_s: float) -> float | None:
+        """Return when a look-up of the last `within_s` has found that this agent is the closest to `key`.
+
+        Returns None if none has. That time plus `within_s` is after `now` (see `Vicinity.around`).
+        """
+        found = self._lookups.vicinity.around(int.from_bytes(key), now, within_s)
+        return found[0] if found is not None and found[1][0].id == self.me.id else None
+
     def closest(self, key: bytes, k: int) -> list[Contact]:
         """Return the `k` known contacts closest to `key`, closest first, without this agent."""
         return [peer.contact for peer in self._table.closest(int.from_bytes(key), k)]

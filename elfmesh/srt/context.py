@@ -21,10 +21,17 @@ FIRST_TOKEN = 1 << 40
 class Context:
     """Shared state of a forest; `now` is the time of the current step."""
 
-    def __init__(self, me: Contact, rng: Rng, next_hop: Callable[[bytes], Contact | None]) -> None:
+    def __init__(
+        self,
+        me: Contact,
+        rng: Rng,
+        next_hop: Callable[[bytes], Contact | None],
+        closest_since: Callable[[bytes, float, float], float | None] = lambda key, now, within_s: None,
+    ) -> None:
         self.me = me
         self.rng = rng
         self.next_hop = next_hop
+        self.closest_since = closest_since
         self.stats: Counter[str] = Counter()
         self.effects: list[Effect] = []
         self.links: dict[bytes, dict[bytes, None]] = {}

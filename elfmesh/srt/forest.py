@@ -49,6 +49,8 @@ class Forest:
         me: this agent's contact.
         rng: seeded; for jitter, eras and the session number.
         next_hop: returns the overlay's XOR-closest active peer to a key, if strictly closer than this agent.
+        closest_since: returns when the overlay has found that this agent is the closest to a key, for a key,
+            the time and the greatest age; None: it does not know.
         fanout: most children of one parent in one tree.
         payload_bytes_max: limit of one segment message.
         held_bytes_max: limit of the partials of one tree.
@@ -61,12 +63,13 @@ class Forest:
         *,
         rng: Rng,
         next_hop: Callable[[bytes], Contact | None],
+        closest_since: Callable[[bytes, float, float], float | None] = lambda key, now, within_s: None,
         fanout: int = FANOUT_MAX,
         payload_bytes_max: int = DATA_FRAME_BYTES_MAX,
         held_bytes_max: int = HELD_BYTES_MAX,
         trees_max: int = TREES_MAX,
     ) -> None:
-        self._context = Context(me, rng, next_hop)
+        self._context = Context(me, rng, next_hop, closest_since)
         self._session = rng.getrandbits(63)
         self._fanout = fanout
         self._payload_bytes_max = payload_bytes_max
@@ -90,8 +93,7 @@ class Forest:
                 self._received(event, now)
             case Tick():
                 for tree in self._context.due(now):
-                    self._trees[tree].tick(now)
-                    self._settle(tree)
+                    self._settle(tree, changed=self._trees[tree].tick(now))
             case Digest():
                 self._notified(event, now)
             case PeerDown():
@@ -104,9 +106,10 @@ class Forest:
                     self._settle(tree)
             case LookupDone():
                 if event.key in self._trees:
-                    search = self._trees[event.key].membership.search
-                    search.looked_up(event.token, event.contacts, event.at, now)
-                    self._settle(event.key)
+                    place = self._trees[event.key].membership
+                    was_root = place.root
+                    place.search.looked_up(event.token, event.contacts, event.at, now)
+                    self._settle(event.key, changed=not (was_root and place.root))
             case Merged():
                 self._merged(event)
             case _:

@@ -84,6 +84,8 @@ class ParentSearch:
         hop = self._entrance() or self._context.next_hop(self._tree)
         if hop is not None and self._owner.closer(hop, self._me):
             self.ask(hop, now)
+        elif within_s and (since := self._context.closest_since(self._tree, now, within_s)) is not None:
+            self._verify_at = since + VERIFY_S
         else:
             self._look_up(now, within_s)
 

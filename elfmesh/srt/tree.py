@@ -334,12 +334,15 @@ class Tree:
 
     # -- upkeep
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float) -> bool:
+        """Do what is due; return whether a row of a digest may change, which no search changes."""
+        due = earliest(self.uplink.deadline, self.multicasts.deadline, self._reports.due)
         self.membership.tick(now)
         self.uplink.tick(now)
         self.multicasts.tick(now)
         if self._reports.due is not None and self._reports.due <= now:
             self._recollect_overlaps(now)
+        return due is not None and due <= now
 
     @property
     def deadline(self) -> float | None:

@@ -23,6 +23,7 @@ from elfmesh.overlay import (
     Watch,
 )
 from elfmesh.overlay.messages import Ping, Pong
+from tests.overlay.crowd import Crowd
 
 ME = Contact(b"\x10" * 20, "me", 1)
 
@@ -114,7 +115,24 @@ def test_queries_change_nothing() -> None:
     overlay.siblings()
     overlay.round_trips()
     overlay.is_quarantined(b"\x20" * 20)
+    overlay.closest_since(b"\x20" * 20, 0.5, 5.0)
     assert (overlay.deadline, overlay.stats()) == before
+
+
+def test_one_look_up_tells_an_agent_of_a_small_overlay_for_each_key_whether_it_is_the_closest() -> None:
+    crowd = Crowd(5, seed=3)
+    crowd.network.run_for(10)
+    me, keys = crowd.alive[0], [crowd.rng.randbytes(20) for _ in range(20)]
+    overlay, now = crowd.agents[me], crowd.network.now
+    crowd.look_up(me, keys[0])
+    crowd.network.run_for(1)
+    found = {key: overlay.closest_since(key, crowd.network.now, 5.0) for key in keys}
+    closest = {key for key in keys if crowd.closest(key) == me}
+    assert {key for key, at in found.items() if at is not None} == closest
+    assert closest
+    assert all(at is None or now <= at <= now + 1 for at in found.values())
+    later = crowd.network.now + 5.0
+    assert not any(overlay.closest_since(key, later, 5.0) for key in keys), "an agent may have come"
 
 
 def test_round_trips_are_those_of_contacts_that_have_answered() -> None:

@@ -30,6 +30,7 @@ from elfmesh.srt import (
 from elfmesh.srt.membership import GRACE_S
 from elfmesh.srt.messages import Fault, SegmentUp
 from elfmesh.srt.reports import RECOLLECT_DELAY_S
+from elfmesh.srt.search import VERIFY_S
 from elfmesh.srt.tree import Tree
 from elfmesh.wire import Codec
 from tests.srt.forests import contribute, grow, merge, segment
@@ -234,6 +235,17 @@ def test_an_event_of_one_tree_makes_and_reads_no_row_of_another(monkeypatch: pyt
     beats.wire.deliver()
     assert beats.beat() != beats.quiet
     assert set(beats.calls) == {("row", TREE), ("notified", TREE)}
+
+
+def test_a_root_that_verifies_itself_makes_and_reads_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = Beats(monkeypatch)
+    beats.wire.now += VERIFY_S
+    looked = beats.wire.forests[1].deadline
+    beats.wire.give(1, Tick())
+    assert looked is not None
+    assert beats.wire.forests[1].deadline == looked + VERIFY_S
+    assert beats.beat() == beats.quiet
+    assert beats.calls == []
 
 
 def test_a_digest_without_the_row_of_a_shared_tree_counts_each_time() -> None:

@@ -118,6 +118,26 @@ def test_a_root_that_an_earlier_look_up_verifies_looks_again_five_seconds_after_
     assert len(asked(forest.step(Tick(), 3 * VERIFY_S))) == 1
 
 
+def test_a_root_needs_no_look_up_while_another_one_proves_that_it_is_the_closest() -> None:
+    proof: float | None = None
+    asked: list[tuple[bytes, float, float]] = []
+
+    def since(key: bytes, now: float, within_s: float) -> float | None:
+        asked.append((key, now, within_s))
+        return proof
+
+    forest = Forest(contact(5), rng=random.Random(1), next_hop=lambda tree: None, closest_since=since)
+    (first,) = (each for each in forest.step(Subscribe(TREE), 0.0) if isinstance(each, Lookup))
+    assert not asked, "it has never been the root"
+    forest.step(LookupDone(first.token, TREE, (contact(5),)), 0.0)
+    proof = 3.0
+    assert forest.step(Tick(), VERIFY_S) == []
+    assert asked == [(TREE, VERIFY_S, VERIFY_S)]
+    assert forest.deadline == 3.0 + VERIFY_S
+    proof = None
+    assert [type(each) for each in forest.step(Tick(), 3.0 + VERIFY_S)] == [Lookup]
+
+
 def test_an_old_look_up_changes_nothing() -> None:
     wire = subscribed(Wire(5), 5)
     assert wire.give(5, LookupDone(1, TREE, (contact(2),))) == []

@@ -158,7 +158,8 @@ class LocalAgent:
         self._log_costs = LogCosts(parts.streams, cores, parts.times)
         self._monotonic_s = asyncio.get_running_loop().time
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
-        self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
+        hop, since = self.overlay.next_hop, self.overlay.closest_since
+        self.forest = Forest(me, rng=own(), next_hop=hop, closest_since=since, fanout=parts.fanout)
         gate = self.gate = parts.gate or open_gate(parts.storage, parts.wall_us)
         rewritten = rewritten_by(parts.storage)
         self.frames = FrameLog(

@@ -94,7 +94,8 @@ class GroveAgent:
         rng = random.Random(grove.rng.getrandbits(64))
         self.me, self.number, self.grove = contact, number, grove
         self.overlay = Overlay(contact, rng=rng, digest=self._digest)
-        self.forest = Forest(contact, rng=rng, next_hop=self.overlay.next_hop, **grove.options)
+        hop, since = self.overlay.next_hop, self.overlay.closest_since
+        self.forest = Forest(contact, rng=rng, next_hop=hop, closest_since=since, **grove.options)
         self.books: dict[bytes, Book] = {}
         self.delivered: Counter[tuple[bytes, bytes]] = Counter()
         self.attempts: list[Recollecting] = []
