@@ -47,6 +47,8 @@ class TermState:
         self.promised: Terms | None = None
         self.layout = began.layout or None
         self.standbys = self._inherited(began)
+        self._made_of: tuple[object, ...] = ()
+        self._made = began
 
     @staticmethod
     @safeguard("plan-is-inherited")
@@ -55,7 +57,18 @@ class TermState:
 
     @property
     def terms(self) -> Terms:
-        """What members and successors have to know, as of now."""
+        """What members and successors have to know, as of now; the same object until that changes.
+
+        The upkeep of a master asks some ten times.
+        """
+        book, committer = self._book, self._committer
+        roster = (book.version, book.entries, book.given_in)
+        made_of = (*roster, committer.cell, committer.closed, self._pauses, self.layout, self.standbys)
+        if made_of != self._made_of:
+            self._made_of, self._made = made_of, self._make()
+        return self._made
+
+    def _make(self) -> Terms:
         began, committer = self.began, self._committer
         return Terms(
             manifest=began.manifest,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
 from msgspec.structs import replace
 
 from elfmesh.control.closing.commit import Committer
-from elfmesh.control.jobs.terms import Stage, Terms
+from elfmesh.control.jobs.terms import PathLayout, Stage, Terms
 from elfmesh.control.master.term_state import TermState
 from elfmesh.control.protocol.events import Persist
 from elfmesh.control.protocol.messages import unpack
@@ -37,6 +38,33 @@ def test_the_terms_follow_the_roster_and_the_register() -> None:
     committer.closed = 8
     assert (state.terms.version, state.terms.closed) == (4, 8)
     assert state.terms.members == (entry(0), entry(1, until=9))
+
+
+def test_terms_are_made_again_only_after_a_change() -> None:
+    term, state, committer = started()
+    layout = PathLayout("rack", ())
+
+    def voters_change() -> None:
+        committer.cell = SimpleNamespace(contacts=(other(4),))
+
+    term.book.evict(0, 2)
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: term.book.forget_below(3),  # without another version
+        lambda: setattr(committer, "closed", 8),
+        voters_change,
+        lambda: state.pause(True),
+        lambda: setattr(state, "layout", layout),
+        lambda: setattr(state, "standbys", (1,)),
+    )
+    for change in changes:
+        before = state.terms
+        assert state.terms is before
+        change()
+        assert state.terms != before
+    assert [each.number for each in state.terms.members] == [1]
+    assert state.terms.acceptors == (other(4),)
+    assert (state.terms.closed, state.terms.paused) == (8, True)
+    assert (state.terms.layout, state.terms.standbys) == (layout, (1,))
 
 
 def test_each_pause_and_each_end_of_one_is_counted() -> None:
