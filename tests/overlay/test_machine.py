@@ -119,7 +119,7 @@ def test_queries_change_nothing() -> None:
     assert (overlay.deadline, overlay.stats()) == before
 
 
-def test_one_look_up_tells_an_agent_of_a_small_overlay_for_each_key_whether_it_is_the_closest() -> None:
+def test_one_look_up_of_a_small_overlay_proves_for_each_key_whether_an_agent_is_the_closest() -> None:
     crowd = Crowd(5, seed=3)
     crowd.network.run_for(10)
     me, keys = crowd.alive[0], [crowd.rng.randbytes(20) for _ in range(20)]
