@@ -1,4 +1,4 @@
-"""Agents that leave at once, as whole agents on virtual time: their open windows are complete."""
+"""Agents that leave, as whole agents on virtual time: what is open is complete, and nothing waits for them."""
 
 from __future__ import annotations
 
@@ -101,6 +101,55 @@ def test_the_window_is_complete_under_the_next_master(leader: bool, dies: bool) 
     ((record, lines),) = vloop.run(left(TUMBLE, leader=leader, dies=dies))
     assert len(record.missing) == int(dies)
     assert (record.agents_in, record.counts["contributed"]) == (4 - int(dies), lines)
+
+
+EVERY_S, LATE_S = 2, 4.0
+"""Between two intervals, and how late a record may be; a member that stops to return is waited for 15 s."""
+
+
+async def left_for_good(now: bool, leader: bool) -> tuple[list[tuple[int, float]], list[ResultRecord]]:
+    """`elf leave` in a job with short intervals, and the orderly end of the process.
+
+    Returns each interval with the seconds from its end to its close, and all records.
+    """
+    fleet = SimFleet(11, 4)
+    await fleet.start()
+    await fleet.apply(JOB.format("", f"TUMBLE(ts, INTERVAL '{EVERY_S}' SECOND)").replace("'2 s'", "'1 s'"))
+    writing = asyncio.create_task(traffic(fleet, 40.0))
+    await asyncio.sleep(10.0)
+    leading = master(fleet)
+    leaver = leading if leader else next(agent for agent in fleet.agents if agent is not leading)
+    begun = wall_us() // 1_000_000 // EVERY_S
+    closed: dict[int, float] = {}
+
+    async def watch() -> None:
+        while not writing.done():
+            for agent in fleet.agents:
+                if agent.local is not None:
+                    for each in agent.local.control.leadership.masters.values():
+                        for index in range(begun + len(closed), each.term.committer.closed):
+                            closed[index] = wall_us() / 1e6 - (index + 1) * EVERY_S
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(watch())
+    reply = await leaver.ask("leave", {"now": now, "wait": 30})
+    assert (reply.status, reply.body["state"]) == (200, "left"), reply.body
+    await leaver.stop()
+    await writing
+    await watching
+    records = [record for record, _ in await fleet.results("sim/n", master(fleet).number)]
+    fleet.check()
+    return sorted(closed.items()), records
+
+
+@pytest.mark.parametrize("now", [False, True])
+@pytest.mark.parametrize("leader", [False, True])
+def test_no_interval_waits_for_an_agent_that_has_left_to_return(now: bool, leader: bool) -> None:
+    closed, records = vloop.run(left_for_good(now, leader))
+    assert records[-1].agents_expected == 3
+    assert {record.state for record in records} == {"FINAL"}
+    assert len(closed) > 10
+    assert [each for each in closed if each[1] > LATE_S] == []
 
 
 async def alone() -> dict[str, Any]:
