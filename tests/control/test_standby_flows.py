@@ -84,6 +84,52 @@ def test_a_host_that_returns_before_the_close_takes_the_place_of_its_prefix() ->
     assert sum(row["n"] for row in rows) == record.counts["contributed"]
 
 
+LONG_S = 5.0
+"""A DEADLINE that no record with all living members and a prefix of each dead one waits for."""
+
+
+async def first_shown(clause: str) -> tuple[ResultRecord, float]:
+    """The first tentative record of a window in which a host died for good, and when it came after the end."""
+    fleet = SimFleet(7, 5)
+    await fleet.start()
+    text = JOB.format(f"HORIZON '60 s' {clause}", "TUMBLE(ts, INTERVAL '20' SECOND)")
+    await fleet.apply(text.replace("DEADLINE '2 s'", f"DEADLINE '{LONG_S} s'"))
+    await traffic(fleet, 30.0 - wall_us() / 1e6 % 20)
+    local = master(fleet).local
+    assert local is not None
+    (leading,) = local.control.leadership.masters.values()
+    spared = {contact.id for contact in leading.term.terms.acceptors} | {master(fleet).id}
+    next(agent for agent in fleet.agents if agent.id not in spared).crash()
+    index = wall_us() // 20_000_000
+    end_us, tentative = (index + 1) * 20_000_000, leading.term.closer.tentative
+    writing = asyncio.create_task(traffic(fleet, 10.0 + LONG_S + 5.0))
+
+    async def shown() -> list[ResultRecord]:
+        return [record for record, _ in tentative.since(0) if record.index == index]
+
+    found = await until(shown, 60, every_s=0.01)
+    took_s = (wall_us() - end_us) / 1e6
+    await writing
+    fleet.check()
+    return found[0], took_s
+
+
+def test_a_record_with_all_that_standbys_hold_of_the_dead_does_not_wait_for_the_deadline() -> None:
+    record, took_s = vloop.run(first_shown("STANDBY ALL"))
+    assert (record.state, record.agents_in, record.missing) == (
+        "TENTATIVE",
+        4,
+        [each.agent for each in record.partly],
+    )
+    assert took_s < 2.0
+
+
+def test_a_record_without_a_prefix_of_each_dead_host_waits_for_the_deadline() -> None:
+    record, took_s = vloop.run(first_shown("REPLICAS 1"))
+    assert (record.state, record.agents_in, record.partly) == ("TENTATIVE", 4, ())
+    assert took_s >= LONG_S
+
+
 async def late_return() -> tuple[int, int]:
     """A host returns after the close: all its lines, and what all records count."""
     fleet = SimFleet(9, 5)

@@ -3,6 +3,8 @@
 Owns how often the copy hosts are asked, how long an interval waits for their answers, and how a copy is added
 to the trees. The interval closer decides about the interval.
 
+Members that the overlay has lost are asked for before a probe has found them dead.
+
 Invariants: a copy counts only for its own member, in intervals that expect this member. No interval closes
 without a dead member before the copy hosts had `ANSWER_S` to send their copies.
 
@@ -81,7 +83,7 @@ class CopyRecovery:
 
     @safeguard("kept-copies")
     def ask(self, missing: int, start: int, *, overdue: bool = False) -> float:
-        """Ask for copies of the dead members' contributions from interval `start` on.
+        """Ask for copies of the contributions of dead or lost members from interval `start` on.
 
         Args:
             missing: bit set of the members that are missing from the interval.
@@ -93,7 +95,7 @@ class CopyRecovery:
         """
         ready, now = float("-inf"), self._context.now
         for number in numbers(missing if self._kept else missing & self._book.ahead):
-            since = self._straggler_policy.dead_since(number)
+            since = self._straggler_policy.lost_since(number)
             if since is None and (overdue or self._has_left(number)):
                 since = ALIVE
             if since is None:

@@ -109,6 +109,15 @@ class StragglerPolicy:
         """Return since when a member is known to be dead; None if it is not."""
         return self._dead.get(number)
 
+    def lost_since(self, number: int) -> float | None:
+        """Return since when a member is dead, or the overlay has lost it; None: neither.
+
+        A probe may still find it alive, half a second later. What standbys and copy hosts have of it is requested
+        meanwhile, because a needless request costs one multicast and makes no record wrong.
+        """
+        since, entry = self._dead.get(number), self._book.entry(number)
+        return self._context.gone_since(entry.contact.id) if since is None and entry is not None else since
+
     def seen(self, mask: int) -> None:
         """Handle contributions of these members: they are alive, unless they died after sending them."""
         self._missed = {number: at for number, at in self._missed.items() if not mask >> number & 1}
@@ -137,9 +146,11 @@ class StragglerPolicy:
                 self.suspect(entry.number)
 
     def lost_sight(self, agent: bytes) -> None:
+        """Handle that the overlay has lost an agent."""
         entry = self._book.of(agent)
         if entry is not None:
             self.suspect(entry.number)
+            self._again()
 
     def suspect(self, number: int) -> None:
         """Probe a member that may be dead now, so that a due interval does not wait for the probe."""

@@ -17,6 +17,7 @@ from elfmesh.control.jobs.roster import RosterBook
 from elfmesh.control.jobs.tentative_accuracy import TentativeAccuracy
 from elfmesh.control.jobs.terms import RosterEntry, Stage, Terms
 from elfmesh.control.protocol.events import Finalise
+from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from elfmesh.overlay.events import Probe, ProbeDone
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Segment, SegmentEntry
@@ -26,6 +27,7 @@ from tests.control.register.support import run
 
 START = 7
 COUNTED = (1,) + (0,) * 8
+SLIDE_US = 10_000_000
 
 
 def manifest_of(text: str) -> Manifest:
@@ -173,3 +175,12 @@ class ClosingRig:
     def orders(self) -> list[Finalise]:
         """The rows that were ordered."""
         return [effect for effect in self.context.out if isinstance(effect, Finalise)]
+
+
+def delta(rig: ClosingRig, number: int, contributed: int, filtered: int = 0) -> None:
+    """A standby sends what it holds of a member of the first interval."""
+    member = rig.book.entries[number].contact.id
+    until_us = START * SLIDE_US + SLIDE_US // 2
+    panes = (PaneDelta(1, START, contributed, filtered, 1),)
+    sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, until_us, panes)
+    rig.collection.on_prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")

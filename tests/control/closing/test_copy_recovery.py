@@ -81,6 +81,21 @@ def test_the_peers_of_a_dead_member_are_asked_once_the_others_are_gathered() -> 
     assert rig.asked_for() == [Surrender(*about, 1, START + 1, bitmap_of(0b110))]
 
 
+def test_the_peers_of_a_lost_member_are_asked_before_a_probe_finds_it_dead_and_not_again_then() -> None:
+    rig = Rig()
+    rig.context.lost(rig.book.entries[1].contact.id)
+    before = rig.decisions
+    rig.collection.straggler_policy.lost_sight(rig.book.entries[1].contact.id)
+    assert rig.decisions > before, "the master looks at once, and not when the probe has ended"
+    assert rig.recovery.ask(0b010, START) == GATHER_S + ANSWER_S
+    rig.wait(GATHER_S)
+    assert [each.number for each in rig.asked_for()] == [1]
+    assert rig.answer_probes(1) == [1]
+    rig.recovery.ask(0b010, START)
+    rig.wait(2 * GATHER_S)
+    assert rig.asked_for() == []
+
+
 def test_a_question_about_one_member_has_no_bitmap() -> None:
     rig = Rig()
     rig.kill(1)

@@ -7,17 +7,15 @@ from elfmesh.control.closing.ports import Closing
 from elfmesh.control.closing.record_maker import RecordMaker
 from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, NOT_COUNTED, Partly
 from elfmesh.control.protocol.events import Finalised
-from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PartsDropped
-from tests.control.closing.rig import COUNTED, START, ClosingRig
+from tests.control.closing.rig import COUNTED, SLIDE_US, START, ClosingRig, delta
 from tests.control.member.support import SESSIONS, TEXT
 
 ALL = 0b111
 IN_TWO_TREES = TEXT.replace("DEADLINE", "PARTITIONS 2 DEADLINE")
 WIDER = TEXT.replace("'10", "'20")
-SLIDE_US = 10_000_000
 
 
 def maker_of(rig: ClosingRig) -> RecordMaker:
@@ -39,15 +37,6 @@ def test_a_record_counts_the_members_inside_and_names_the_missing_ones() -> None
     assert record.absent == bitmap_of(0b010)
     assert record.counts["contributed"] == 2
     assert payloads == ((b"x", b"z"),)
-
-
-def delta(rig: ClosingRig, number: int, contributed: int, filtered: int = 0) -> None:
-    """A standby sends what it holds of a member of the first interval."""
-    member = rig.book.entries[number].contact.id
-    until_us = START * SLIDE_US + SLIDE_US // 2
-    panes = (PaneDelta(1, START, contributed, filtered, 1),)
-    sent = Delta(rig.manifest.job_id, "i", member, 1, 1, 0, START, until_us, panes)
-    rig.collection.on_prefix(Prefix(3, rig.manifest.job_id, (sent,)), b"p")
 
 
 def test_a_prefix_of_a_missing_member_is_inside_and_is_no_coverage() -> None:

@@ -9,7 +9,7 @@ from elfmesh.control.closing.tentative import GAP_S, IN_FLIGHT_MAX, OPEN_MAX
 from elfmesh.control.closing.tentative_results import order_tentative
 from elfmesh.control.upstream.side_input import SideInput
 from elfmesh.srt.coverage import bitmap_of
-from tests.control.closing.rig import START, ClosingRig
+from tests.control.closing.rig import START, ClosingRig, delta
 from tests.control.member.support import SESSIONS, TEXT
 
 DEADLINE_S = 1.0
@@ -59,6 +59,37 @@ def test_an_interval_is_shown_when_its_deadline_is_over() -> None:
     assert (record.state, record.rev, rows) == ("TENTATIVE", 1, b"rows")
     assert (record.missing, record.agents_in, record.agents_expected) == (["m2"], 2, 3)
     assert record.absent == bitmap_of(0b100)
+
+
+def lose(rig: Rig, number: int) -> None:
+    rig.context.lost(rig.book.entries[number].contact.id)
+
+
+def test_an_interval_with_a_prefix_of_each_lost_member_is_shown_before_its_deadline() -> None:
+    rig = Rig()
+    lose(rig, 2)
+    assert rig.show(DUE) == [], "its standby has not answered"
+    delta(rig, 2, 5)
+    assert rig.show(DUE) == [(START, 1)]
+    rig.made()
+    ((record, _),) = rig.term.tentative.since(0)
+    assert [each.agent for each in record.partly] == record.missing == ["m2"]
+
+
+def test_a_prefix_of_a_living_member_makes_no_interval_shown_before_its_deadline() -> None:
+    rig = Rig()
+    delta(rig, 2, 5)
+    assert rig.show(OVER - 0.01) == []
+    assert rig.show(OVER) == [(START, 1)]
+
+
+def test_an_interval_that_lacks_a_living_member_beside_a_lost_one_waits_for_its_deadline() -> None:
+    rig = Rig(intervals=0)
+    rig.contribute(0b001, b"x")
+    lose(rig, 2)
+    delta(rig, 2, 5)
+    assert rig.show(OVER - 0.01) == []
+    assert rig.show(OVER) == [(START, 1)]
 
 
 def test_an_interval_is_shown_only_when_no_votes_can_close_it_as_its_first_revision() -> None:
