@@ -1,4 +1,4 @@
-"""Agents that leave, as whole agents on virtual time: what is open is complete, and nothing waits for them."""
+"""Agents that leave, as whole agents on virtual time: open windows are complete, nothing waits."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ LONG_S = 5.0
 
 
 async def first_shown(clause: str) -> tuple[ResultRecord, float]:
-    """The first tentative record of a window in which a host died for good, and when it came after the end."""
+    """The first tentative record of a window in which a host died, and the seconds from its end to it."""
     fleet = SimFleet(7, 5)
     await fleet.start()
     text = JOB.format(f"HORIZON '60 s' {clause}", "TUMBLE(ts, INTERVAL '20' SECOND)")

@@ -14,6 +14,9 @@ from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, until, wall_us
 
 WINDOW_S, RATE = 20, 4
+SLOW_S = 0.8
+"""Between a member and a slow standby, one way: many times the LAG of 100 ms."""
+
 JOB = "CREATE JOB sim.{} DEADLINE '1 s' {} AS SELECT k, count(*) AS n FROM log GROUP BY {}, k"
 TUMBLE = f"TUMBLE(ts, INTERVAL '{WINDOW_S}' SECOND)"
 
@@ -102,14 +105,17 @@ async def closing_times(trouble: str) -> tuple[dict[int, float], dict[int, float
     standby = sender(member).standby
     assert standby is not None
     host = next(agent for agent in fleet.agents if agent.id == standby.id)
-    if trouble == "cut off":
+    if trouble in ("cut off", "slow"):
         pair, link = {member.id, host.id}, fleet.network.link
         deliveries = link.deliveries
 
-        def cut(src: bytes, dst: bytes, now: float, rng: random.Random) -> list[float]:
-            return [] if {src, dst} == pair else deliveries(src, dst, now, rng)
+        def hindered(src: bytes, dst: bytes, now: float, rng: random.Random) -> list[float]:
+            delays = deliveries(src, dst, now, rng)
+            if {src, dst} != pair:
+                return delays
+            return [each + SLOW_S for each in delays] if trouble == "slow" else []
 
-        link.deliveries = cut  # type: ignore[method-assign]  # between these two only
+        link.deliveries = hindered  # type: ignore[method-assign]  # between these two only
     for agent in fleet.agents if trouble == "full" else ():
         assert agent.local is not None
         agent.local.control.member_host.copy_store.panes.limit_bytes = 0
@@ -128,7 +134,7 @@ async def closing_times(trouble: str) -> tuple[dict[int, float], dict[int, float
     return times["n"], times["m"]
 
 
-@pytest.mark.parametrize("trouble", ["cut off", "full"])
+@pytest.mark.parametrize("trouble", ["cut off", "slow", "full"])
 def test_a_standby_in_trouble_delays_no_result(trouble: str) -> None:
     shipped, alone = vloop.run(closing_times(trouble))
     both = sorted(shipped.keys() & alone.keys())[1:]

@@ -112,8 +112,8 @@ class StragglerPolicy:
     def lost_since(self, number: int) -> float | None:
         """Return since when a member is dead, or the overlay has lost it; None: neither.
 
-        A probe may still find it alive, half a second later. What standbys and copy hosts have of it is requested
-        meanwhile, because a needless request costs one multicast and makes no record wrong.
+        A probe may still find it alive, half a second later. What standbys and copy hosts have of it is
+        requested meanwhile, because a needless request costs one multicast and makes no record wrong.
         """
         since, entry = self._dead.get(number), self._book.entry(number)
         return self._context.gone_since(entry.contact.id) if since is None and entry is not None else since
