@@ -96,6 +96,22 @@ def test_rows_are_those_of_run_over_the_same_files_and_no_job_is_left(fleet: Fle
     eventually(lambda: not members(fleet[0]), what="free agents")
 
 
+def test_lists_are_one_group_on_agents_that_read_other_types(fleet: Fleet) -> None:
+    """One log has a fraction, so its lists are of doubles; the others have lists of integers."""
+    first = json.loads(fleet.log(2).read_text().splitlines()[0])
+    with fleet.log(2).open("a") as file:
+        file.write(json.dumps(first | {"ms": 0.5}) + "\n")
+    text = (
+        "SELECT array(status, ms % 3) AS k, count(*) AS n, count(DISTINCT array(ms, NULL)) AS d FROM log"
+        " GROUP BY array(status, ms % 3)"
+    )
+    (answer,), _ = ask(fleet[0], text, "--history", "1 h", "--complete")
+    (expected,) = run(fleet, text)
+    assert answer["rows"] == expected["rows"]
+    assert sorted({each["k"][1] for each in answer["rows"]}) == [0, 0.5, 1, 2]
+    assert sum(each["n"] for each in answer["rows"]) == 1501
+
+
 def test_history_begins_at_the_stated_time(fleet: Fleet) -> None:
     before = time.time()
     (answer,), _ = ask(fleet[0], "SELECT count(*) AS n, min(ts) AS first FROM log", "--history", "10 min")
