@@ -57,7 +57,7 @@ def joined_keys(
     """Return the keys of the main table followed by those of the other table, lists by their sort keys."""
     joined: dict[str, pa.ChunkedArray | pa.Array] = {}
     for key in keys:
-        ours, theirs = main[key], read_column(table.column(key))
+        ours, theirs = read_column(main[key]), read_column(table.column(key))
         if ours.type != theirs.type:  # a table without rows to count may have a narrower type
             theirs = pc.cast(theirs, ours.type)
         joined[key] = sortable(pa.concat_arrays([ours, theirs]))

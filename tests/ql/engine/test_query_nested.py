@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elfmesh.cbt import Panes
 from elfmesh.errors import QueryError
 from elfmesh.ql import Query, expand, parse
 from elfmesh.ql.engine.finalise_parts import finalise_parts
+from elfmesh.ql.engine.partials import partial_table
 from tests.ql.conftest import run
 
 LISTS = [[1, 2], [1, 2], [3], None, [], [3, None]]
@@ -130,3 +133,55 @@ def test_a_type_that_is_too_deep_for_a_key_is_refused_at_its_place() -> None:
     with pytest.raises(QueryError, match="nested more than 16 deep") as found:
         rows(f"SELECT count(DISTINCT {deep}) AS n FROM t")
     assert found.value.column == 23
+
+
+RECORDS = pa.table(
+    {
+        "ts": pa.array([7_000_000 * at for at in range(40)], pa.timestamp("us", "UTC")),
+        "s": ["ab,c" if at % 3 else "d" for at in range(40)],
+        "v": list(range(40)),
+        "e": [at % 10 == 9 for at in range(40)],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "TUMBLE(ts, INTERVAL '1' MINUTE), K",
+        "HOP(ts, INTERVAL '10' SECOND, INTERVAL '2' MINUTE), K",
+        "SESSION(ts, INTERVAL '10' SECOND), K",
+        "ROWS(5, 2), K",
+        "SEALED(K WHEN e PRODUCERS ONE AFTER '1 h'), v % 2",
+    ],
+)
+def test_groups_of_lists_span_intervals_as_those_of_their_text(window: str) -> None:
+    """The states of open groups are kept and joined by the same keys."""
+    job = "CREATE JOB a.b EVERY '1 min' AS " if window.startswith("SEALED") else ""
+    found, expected = (
+        run(
+            f"{job}SELECT {key} AS k, count(*) AS n, sum(v) AS t, count(DISTINCT {key}, v % 3) AS d FROM t"
+            f" GROUP BY {window.replace('K', key)}",
+            RECORDS,
+        )
+        for key in ("split(s, ',')", "s")
+    )
+    assert len(expected) >= (1 if "ROWS" in window else 2)
+    assert found.keys() == expected.keys()
+    for index, table in expected.items():
+        shown = [row | {"k": ",".join(row["k"])} for row in found[index].to_pylist()]
+        assert sorted(shown, key=str) == sorted(table.to_pylist(), key=str)
+
+
+def test_partial_aggregates_of_lists_have_the_lists() -> None:
+    text = "SELECT l, count(*) AS n, count(DISTINCT st) AS d FROM t GROUP BY l"
+    query = Query(expand(parse(text), DATA.column_names))
+    panes = Panes(query.statement.tables, None)
+    for name, batch in query.prepare(DATA.combine_chunks().to_batches()[0]).tables.items():
+        panes.insert(name, np.zeros(batch.num_rows, np.int64), batch)
+    window = panes.window(0)
+    assert window is not None
+    table = partial_table(query.statement, window).select(["l", "n"])
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        (None, 1), ([], 1), ([1, 2], 2), ([3], 1), ([3, None], 1)
+    ]  # fmt: skip
