@@ -50,7 +50,7 @@ def joined_lists(context: CompileContext, call: Call, args: list[Operand]) -> Op
 
     def kernel(*columns: pa.Array) -> pa.Array:
         check_size(sum(column.nbytes for column in columns))
-        lengths = [np.diff(np.asarray(list_cuts(column), np.int64)) for column in columns]
+        lengths = [np.asarray(np.diff(list_cuts(column)), np.int64) for column in columns]
         cuts = np.concatenate([[0], np.cumsum(sum(lengths))])
         order, start = np.argsort(_places(lengths, cuts[:-1])), pa.array(cuts.astype(np.int32))
         null = np.logical_or.reduce([null_mask(column) for column in columns])
