@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from elfmesh.control.jobs.manifest import Manifest
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.stages import evaluations
 from elfmesh.control.jobs.terms import Stage
 from elfmesh.control.protocol import events as ctl
 from elfmesh.storage.storage import MemoryStorage
-from tests.ingest.test_workers import COUNT, FIRST_INDEX, manifest, path, running, until
+from tests.ingest.test_workers import COUNT, FIRST_INDEX, Host, manifest, path, running, until
 from tests.ingest.worker.test_staged import (
     HOP,
     LONG_US,
@@ -48,6 +49,12 @@ async def test_empty_counts_only_what_comes_after_the_boundary(path: Path) -> No
     assert [counts[index][:2] for index in range(boundary, boundary + 3)] == [(10, 20), (20, 10), (30, 0)]
 
 
+def evaluates(host: Host, job: Manifest, count: int) -> bool:
+    """Whether the job has so many stages. While it begins again, the host has no job."""
+    found = host.host._jobs.get(job.job_id)
+    return found is not None and len(found.stages) == count
+
+
 @pytest.mark.parametrize("closed", [4, 5])
 @pytest.mark.parametrize("crash", [False, True])
 async def test_a_version_comes_back_with_all_that_one_without_a_time_had_read(
@@ -65,7 +72,7 @@ async def test_a_version_comes_back_with_all_that_one_without_a_time_had_read(
         await until(partial(reached, host, FIRST_INDEX + 4, 1))
         if not crash:
             host.host.start_job(started(after))
-            await until(lambda: len(host.host._jobs[job.job_id].stages) == len(evaluations(after)))
+            await until(partial(evaluates, host, job, len(evaluations(after))))
     storage.crash()
     async with running(path, storage) as host:
         host.host.start_job(started(after))
