@@ -115,9 +115,8 @@ class Ingest:
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._failed: list[LocalJob] = []
-        self._has_given = (
-            False  # contributions since the last look at what the jobs hold, or a call of `wake`
-        )
+        # Contributions since the last look at what the jobs hold, or a call of `wake`.
+        self._has_given = False
         self._evaluating: asyncio.Task[None] | None = None
         self._closing = False
         self._finished = False

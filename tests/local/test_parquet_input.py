@@ -229,7 +229,7 @@ def test_the_footer_of_a_file_is_read_once(file: Path, monkeypatch: pytest.Monke
         read.append(path)
         return whole(path)
 
-    monkeypatch.setattr(parquet_input.pq, "read_metadata", counted)
+    monkeypatch.setattr("elfmesh.local.parquet_input.pq.read_metadata", counted)
     assert len(rows_of("SELECT * FROM log", file)) == ROWS
     assert len(rows_of("SELECT k, count(*) AS n FROM log GROUP BY k", file)) == 7
     assert read == [str(file)]

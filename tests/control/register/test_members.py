@@ -110,11 +110,11 @@ def test_a_register_of_one_grows_by_one_acceptor_at_a_time() -> None:
 
 def test_a_fleet_with_too_few_agents_for_another_voter_needs_no_look_up_until_one_comes() -> None:
     rig = Rig(3, ME)
-    assert rig.electorate.restless, "no agent has been looked for"
-    rig.upkeep(ME, A)
-    assert not rig.electorate.restless
-    rig.upkeep(ME, A, B)
-    assert rig.electorate.restless, "a third agent has come, and there are to be three voters"
+    restless = [rig.electorate.restless]  # no agent has been looked for
+    for found in ([ME, A], [ME, A, B]):  # there are to be three voters
+        rig.upkeep(*found)
+        restless.append(rig.electorate.restless)
+    assert restless == [True, False, True]
 
 
 def test_a_change_is_settled_and_the_next_one_begins_only_then() -> None:
