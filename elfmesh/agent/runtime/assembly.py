@@ -242,7 +242,7 @@ class LocalAgent:
 
         return notified
 
-    def facts(self, topic: str, *about: Any) -> dict[str, Any]:
+    def facts(self, topic: str, *job: Any) -> dict[str, Any]:
         """Return what this agent knows about itself.
 
         `topic` is "agent", "trees", "limits", "functions", "clock", "round trips" or "problem", or "logs" or
@@ -273,9 +273,9 @@ class LocalAgent:
         if topic == "limits":
             return {"self_check": self._parts.self_check}
         if topic == "logs":
-            return self._log_costs.sizes(*about)
+            return self._log_costs.sizes(*job)
         if topic == "reading":
-            return self._log_costs.reading(self.host.rates, *about)
+            return self._log_costs.reading(self.host.rates, *job)
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
         reported = self._about()
