@@ -259,9 +259,9 @@ class LocalAgent:
             others["held"] = parts.guard.held
             found: dict[str, Any] = {name: dict(reported) for name, reported in others.items()}
             security = parts.security()
-            safety = {"security": security, "skew_seconds": self.overlay.skew_s}
-            insecure = security["mode"] if is_insecure(safety) else ""
-            warnings = [*warnings_of(safety, parts.wall_us() / 1e6)]
+            about = {"security": security, "skew_seconds": self.overlay.skew_s}
+            insecure = security["mode"] if is_insecure(about) else ""
+            warnings = [*warnings_of(about, parts.wall_us() / 1e6)]
             return {"problem": problem, **found, "insecure": insecure, "warnings": warnings}
         if topic == "clock":
             now_us = self._parts.wall_us()
