@@ -249,20 +249,19 @@ class LocalAgent:
         "reading" with the manifest of a job.
         """
         if topic == "problem":
-            problem = self.pump.problem or self.host.problem
             parts = self._parts
             slowed = dict(parts.scheduler.slowed) if parts.scheduler else {}
-            jobs = self.host.describe_jobs().items()
-            slowed |= {job: str(each["crowds"]) for job, each in jobs if each["crowds"]}
+            jobs = self.host.describe_jobs()
+            slowed |= {name: str(each["crowds"]) for name, each in jobs.items() if each["crowds"]}
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
             others["held"] = parts.guard.held
             found: dict[str, Any] = {name: dict(reported) for name, reported in others.items()}
             security = parts.security()
             about = {"security": security, "skew_seconds": self.overlay.skew_s}
-            insecure = security["mode"] if is_insecure(about) else ""
-            warnings = [*warnings_of(about, parts.wall_us() / 1e6)]
-            return {"problem": problem, **found, "insecure": insecure, "warnings": warnings}
+            found["insecure"] = security["mode"] if is_insecure(about) else ""
+            found["warnings"] = [*warnings_of(about, parts.wall_us() / 1e6)]
+            return {"problem": self.pump.problem or self.host.problem, **found}
         if topic == "clock":
             now_us = self._parts.wall_us()
             return {"now_us": now_us, "agreed_us": self._agreed_us(now_us)}
