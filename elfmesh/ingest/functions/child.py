@@ -322,7 +322,7 @@ def _no_more_files() -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """Limit processor time to somewhat more than a batch may take; the parent enforces the shorter limit."""
+    """Limit processor time to more than a batch may take, because the parent enforces the shorter limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime + 2 * seconds) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))

@@ -2,8 +2,8 @@
 
 After three failures (strikes) within a window the functions are off: every record that needs one is counted
 as `function_error`, and `problem` has the reason. `call` never raises because of a function, and takes at
-most two time limits and two starts per batch. A batch whose worker failed is tried once more by a new worker,
-so that a slow leak or a stalled host costs no record. A record for which a function raises is lost.
+most twenty time limits and two starts per batch. A batch whose worker failed is tried once more by a new
+worker, so that a slow leak or a stalled host costs no record. A record for which a function raises is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from elfmesh.control.jobs.signing import EXPIRED
 from elfmesh.errors import DataError
 from elfmesh.ingest.functions import confinement
-from elfmesh.ingest.functions.process import CallResult, Limits, WorkerFailed, WorkerProcess
+from elfmesh.ingest.functions.process import CLOCK_FACTOR, CallResult, Limits, WorkerFailed, WorkerProcess
 from elfmesh.ql.expressions.python_function import Computed, PythonFunction
 from elfmesh.ql.plan.statement import Statement
 from elfmesh.ql.values.columns import Bools
@@ -28,10 +28,12 @@ from elfmesh.text import printable
 
 log = logging.getLogger("elf.functions")
 BATCH_ROWS = 8192
-"""Records per batch, the unit of the time limit."""
+"""Records per batch, the unit of the limit of processor time."""
 
 STRIKES = 3
 STRIKE_WINDOW_S = 60.0
+"""Minimum window; it is longer if batches that end at the limit of the clock would not fit."""
+
 HOPELESS_ROWS_MIN = 20
 """Records of a batch from which a batch without any value is a strike; fewer may all be malicious."""
 
@@ -63,6 +65,7 @@ class Evaluator:
         self._note, self._expires_us, self._wall_us = note, expires_us, wall_us
         self._monotonic = monotonic
         self._strikes: deque[float] = deque()
+        self._window_s = max(STRIKE_WINDOW_S, (STRIKES + 1) * CLOCK_FACTOR * limits.seconds)
         self._noted: set[str] = set()
         self._lock = threading.Lock()
         self.closed = False
@@ -158,11 +161,11 @@ class Evaluator:
     def _strike(self, why: str) -> None:
         now = self._monotonic()
         self._strikes.append(now)
-        while now - self._strikes[0] > STRIKE_WINDOW_S:
+        while now - self._strikes[0] > self._window_s:
             self._strikes.popleft()
         self._say(why)
         if len(self._strikes) >= STRIKES:
-            self._off(f"{STRIKES} strikes within {STRIKE_WINDOW_S:g} s, the last: {why}")
+            self._off(f"{STRIKES} strikes within {self._window_s:g} s, the last: {why}")
 
     def _off(self, why: str) -> None:
         self.problem = f"the functions are off: {printable(why)}"

@@ -1,6 +1,7 @@
 """Parent's side of a worker process: start, calls with a deadline, and reliable termination.
 
-No call takes longer than its deadline. If a child misses it, the child is dead when the exception is raised.
+No call takes longer than its deadline, or more processor time of the child than its limit. If a child exceeds
+one of them, the child is dead when the exception is raised.
 Lengths and all other data from the child are checked. The child dies with this process, even after SIGKILL,
 because the thread that starts children lives as long as the process.
 """
@@ -41,6 +42,9 @@ START_S = 30.0
 """Longest time until a worker has loaded its functions. It takes half a second on an idle host and over ten
 on a busy one. A timeout is a strike."""
 
+CLOCK_FACTOR = 10.0
+"""How many times its limit of processor time a batch may take by the clock, because hosts may be busy."""
+
 ANSWER_BYTES_MAX = 64 << 20
 """Maximum number of bytes of the values of one batch."""
 
@@ -56,7 +60,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a worker: seconds per batch, and memory beyond the interpreter's.
+    """Limits of a worker: seconds of processor time per batch, and memory beyond the interpreter's.
 
     With `confined`, it loads nothing if the kernel lacks Landlock or seccomp; otherwise it uses the layers
     that exist.
@@ -81,8 +85,11 @@ class CallResult:
 
 
 class _Deadline(NamedTuple):
+    """Limits of one call: the clock's time, and the processor time that the child may have used by then."""
+
     at: float
     seconds: float
+    used_s: float = float("inf")
 
 
 class WorkerProcess:
@@ -132,7 +139,8 @@ class WorkerProcess:
             return self._call(number, columns, rows)
 
     def _call(self, number: int, columns: Sequence[pa.Array], rows: int) -> CallResult:
-        deadline = _within(self._limits.seconds)
+        limit = self._limits.seconds
+        deadline = _within(CLOCK_FACTOR * limit)._replace(used_s=self._used_s() + limit)
         function = self._functions[number]
         names = [str(at) for at in range(len(columns))]
         batch = pa.RecordBatch.from_arrays(list(columns), names)
@@ -202,10 +210,22 @@ class WorkerProcess:
     def _wait(self, event: int, number: int, deadline: _Deadline) -> None:
         poll = select.poll()
         poll.register(number, event)
-        left = deadline.at - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
-            self.kill()
-            raise WorkerFailed(f"no answer within {deadline.seconds:g} s")
+        while (left := deadline.at - time.monotonic()) > 0:
+            unused = deadline.used_s - self._used_s()
+            if unused <= 0:
+                self.kill()
+                raise WorkerFailed(f"no answer within {self._limits.seconds:g} s of processor time")
+            if poll.poll(1000 * min(left, unused)):
+                return
+        self.kill()
+        raise WorkerFailed(f"no answer within {deadline.seconds:g} s")
+
+    def _used_s(self) -> float:
+        """Return the processor time that the child has used; 0 after its end, which its pipes report."""
+        try:
+            return time.clock_gettime(~self._process.pid << 3 | 2)  # CPUCLOCK_SCHED of the process
+        except OSError:
+            return 0.0
 
     def _gone(self) -> WorkerFailed:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -23,7 +23,8 @@ class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         python: "off": none run. "signed": functions of jobs with enough signatures by the keys.
         keys: public keys, as `elf key create` prints them.
         signatures: number of required signatures.
-        time: limit for one batch of at most 8192 records; a worker that takes longer is killed.
+        time: processor time for one batch of at most 8192 records. A worker that takes more, or ten times as
+            long by the clock, is killed.
         memory: limit of each worker, beyond about 60 MB of its interpreter.
         dangerously_without_sandbox: evaluate them even if the kernel lacks Landlock or seccomp. A function
             then has the rights of the agent's user.

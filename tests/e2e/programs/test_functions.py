@@ -87,7 +87,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert run("key", "create", str(root / "c.pem")).exit_code == 0
     config = root / "agent.toml"
     config.write_text(
-        f"[functions]\npython = 'signed'\nkeys = {json.dumps(keys)}\nsignatures = 2\ntime = '5 s'\n"
+        f"[functions]\npython = 'signed'\nkeys = {json.dumps(keys)}\nsignatures = 2\ntime = '1 s'\n"
     )
     with Fleet(root / "fleet") as fleet:
         cluster = ["--cluster", CLUSTER]
@@ -192,7 +192,7 @@ def test_a_function_that_hangs_is_off_and_harms_no_other_job(site: Site) -> None
         return [text for text in site.describe("fn/bad")["errors"] if "strikes" in text]
 
     (error, *_) = eventually(off, what="the end of the function")
-    assert "the functions are off: 3 strikes within 60 s, the last: f: no answer within 5 s" in error
+    assert "the functions are off: 3 strikes within 60 s, the last: f: no answer within 1" in error
     counts = eventually(
         lambda: [
             each["counts"] for each in site.fleet[0].results("fn/bad") if "function_error" in each["counts"]
