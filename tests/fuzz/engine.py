@@ -75,6 +75,7 @@ class Harness:
         refusals: exceptions by which the product declares an input as bad.
         count: how many inputs the bytes are, where one call brings many.
         calls_per_byte: functions of Python and C that the product may call for each byte of an input.
+        calls: and in addition, whatever the length of an input.
         around: entered before the first input, left after the last.
     """
 
@@ -86,6 +87,7 @@ class Harness:
     refusals: tuple[type[BaseException], ...] = (ElfError,)
     count: Callable[[bytes], int] = lambda data: 1
     calls_per_byte: float = CALLS_PER_BYTE_MAX
+    calls: int = CALLS_MAX
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -187,7 +189,7 @@ class Campaign:
         self._recent.clear()
 
     def _measure(self, data: bytes) -> None:
-        made, most = calls_of(self.harness, data), CALLS_MAX + self.harness.calls_per_byte * len(data)
+        made, most = calls_of(self.harness, data), self.harness.calls + self.harness.calls_per_byte * len(data)
         if made > most:
             self._found("slow", f"made {made} calls; {len(data)} bytes may make {most:.0f}", data)
         size = memory_of(self.harness, data)

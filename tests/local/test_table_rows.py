@@ -76,7 +76,8 @@ def test_lists_and_maps_are_columns_of_rows_that_are_not_grouped(
     assert found.equals(NESTED.slice(0, 2).drop_columns("s"))
 
 
-def test_a_list_is_no_key_and_no_value_of_an_aggregate() -> None:
-    for text in ("SELECT xs, count(*) AS n FROM t GROUP BY xs", "SELECT DISTINCT m FROM t"):
-        with pytest.raises(QueryError, match="cannot be grouped"):
-            run(text, streams={"t": NESTED})
+def test_a_list_is_a_key_and_a_map_is_none() -> None:
+    (table,) = run("SELECT xs, count(*) AS n FROM t GROUP BY xs", streams={"t": NESTED})
+    assert sum(row["n"] for row in table.to_pylist()) == NESTED.num_rows
+    with pytest.raises(QueryError, match="cannot be grouped"):
+        run("SELECT DISTINCT m FROM t", streams={"t": NESTED})

@@ -98,7 +98,7 @@ class Recorded:
 def closed(agents: int = 3) -> World:
     world = World(agents)
     for agent in world.living:
-        agent.control.context.facts = lambda topic: FACTS.get(topic, {})
+        agent.control.context.facts = lambda topic, *about: FACTS.get(topic, {})
     fill(world, intervals=40)
     return world
 
