@@ -189,7 +189,8 @@ class Campaign:
         self._recent.clear()
 
     def _measure(self, data: bytes) -> None:
-        made, most = calls_of(self.harness, data), self.harness.calls + self.harness.calls_per_byte * len(data)
+        most = self.harness.calls + self.harness.calls_per_byte * len(data)
+        made = calls_of(self.harness, data)
         if made > most:
             self._found("slow", f"made {made} calls; {len(data)} bytes may make {most:.0f}", data)
         size = memory_of(self.harness, data)
