@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elfmesh.cbt.sort_bytes import read_sorted, reader, sort_bytes, sortable
@@ -71,10 +71,12 @@ def test_values_of_other_types_are_ordered_in_lists(kind: pa.DataType, values: l
     assert sorted({*keys}) == keys
 
 
+@example([{"a": 2**53 + 1, "b": []}])
 @given(VALUES)
 def test_a_key_is_read_as_its_value(value: list[Any]) -> None:
     kind = pa.list_(pa.struct([("a", pa.float64()), ("b", pa.list_(pa.string()))]))
-    (wanted,) = pa.array([value], kind).to_pylist()  # the type rounds integers beyond 2**53
+    # the type rounds integers beyond 2**53
+    wanted = [each and each | {"a": each["a"] if each["a"] is None else float(each["a"])} for each in value]
     assert compared(read_sorted(sort_bytes(value), reader(kind)), wanted) == 0
 
 
