@@ -193,7 +193,7 @@ SOAK_SEEDS ?= 10000
 
 SEEDS ?= 300
 
-seeds: $(NATIVE) ## SEEDS seeds of the swarm on all cores, of which .ci/run takes the first 150 (15 minutes)
+seeds: $(NATIVE) ## SEEDS seeds of the swarm on all cores, of which .ci/run takes the first 60 (15 minutes)
 	@rm -f build/seeds-sim.jsonl
 	@$(BIN)/python -m tests.sim.swarm --soak $(SEEDS) --journal build/seeds-sim.jsonl
 
