@@ -195,7 +195,7 @@ class Arrivals:
     def _follow(self, reader: Agent, job: str) -> None:
         start: int | None = None
         while reader.process is not None and reader.process.poll() is None:
-            with contextlib.suppress(ElfError):  # an agent that waits in vain for a master says so
+            with contextlib.suppress(ElfError):  # the agent reports that it has found no master
                 for record in connect(reader.api).results(job, follow=True, start=start, rows=False):
                     self.at[job].append(time.monotonic())
                     start = record["interval"]["index"] + 1

@@ -176,7 +176,8 @@ class Ingest:
         while not self._closing:
             self._wake.clear()
             self._turned_s = asyncio.get_running_loop().time()
-            if self._waiting or self._failed or (self._has_given and self._heavy()):
+            has_given, self._has_given = self._has_given, False
+            if self._waiting or self._failed or (has_given and self._heavy()):
                 await self._settle()
                 await self._obey()
             if not self.stream.jobs:
@@ -229,7 +230,6 @@ class Ingest:
 
     def _heavy(self) -> list[LocalJob]:
         """Return the jobs that hold too many bytes; only contributions that are handed over add bytes."""
-        self._has_given = False
         jobs = () if self._sheds else self.stream.jobs.values()
         return [job for job in jobs if job.held_bytes > self.held_bytes_max and "memory" not in job.held]
 

@@ -26,7 +26,7 @@ class Context:
         me: Contact,
         rng: Rng,
         next_hop: Callable[[bytes], Contact | None],
-        closest_since: Callable[[bytes, float, float], float | None] = lambda key, now, within_s: None,
+        closest_since: Callable[[bytes, float, float], float | None],
     ) -> None:
         self.me = me
         self.rng = rng

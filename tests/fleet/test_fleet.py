@@ -94,7 +94,7 @@ class Hosts:
         """All intervals of the job by index; each must be there once."""
 
         def answered() -> subprocess.CompletedProcess[str] | None:
-            """While a master follows another one, who asks is told to ask again."""
+            """Return None while the job has no master, because the command then ends with 69."""
             done = self.run("results", JOB, "-o", "json")
             return None if done.returncode == 69 else done
 

@@ -17,7 +17,7 @@ A, B = b"a" * 20, b"b" * 20
 
 
 def made() -> Context:
-    return Context(contact(1), random.Random(1), lambda _tree: None)
+    return Context(contact(1), random.Random(1), lambda _tree: None, lambda *_: None)
 
 
 def test_a_peer_is_watched_as_long_as_one_tree_needs_it() -> None:

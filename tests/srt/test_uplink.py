@@ -94,7 +94,7 @@ class Owner:
 
 
 def made(parent: int | None = 2) -> tuple[Context, Owner, Uplink]:
-    context, owner = Context(contact(1), random.Random(1), lambda _tree: None), Owner()
+    context, owner = Context(contact(1), random.Random(1), lambda _tree: None, lambda *_: None), Owner()
     uplink = Uplink(context, TREE, owner, 1000)
     uplink.barrier = Barrier()  # type: ignore[assignment]  # played
     if parent is not None:

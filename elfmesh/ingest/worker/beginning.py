@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -20,9 +19,6 @@ from elfmesh.ingest.worker.watermark import IDLE_US
 from elfmesh.ql.engine.lookup import LookupSource
 from elfmesh.ql.expressions.python_function import FunctionSource
 from elfmesh.safeguards import safeguard
-
-if TYPE_CHECKING:
-    pass
 
 
 class SharedWorkerState(Struct, frozen=True):

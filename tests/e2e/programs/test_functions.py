@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,8 @@ def test_a_function_that_hangs_is_off_and_harms_no_other_job(site: Site) -> None
         return [text for text in site.describe("fn/bad")["errors"] if "strikes" in text]
 
     (error, *_) = eventually(off, what="the end of the function")
-    assert "the functions are off: 3 strikes within 60 s, the last: f: no answer within 1" in error
+    limits = r"no answer within (1 s of processor time|10 s)"  # by the clock, on a busy machine
+    assert re.search(rf"the functions are off: 3 strikes within 60 s, the last: f: {limits}", error)
     counts = eventually(
         lambda: [
             each["counts"] for each in site.fleet[0].results("fn/bad") if "function_error" in each["counts"]
