@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import tracemalloc
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from elfmesh.errors import ProtocolError
 from elfmesh.ingest.sources.compressed import decoded
 from elfmesh.ql.values.plain_ipc import ipc_to_table, table_to_ipc
 from tests.agent.sinks.rig import HOSTILE
+from tests.hostile.memory import peak_bytes
 
 UNFOLDED = 128 << 20
 BLOCK = 1 << 20
@@ -48,15 +48,13 @@ def zeros_by_gzip() -> bytes:
 def test_a_log_that_unfolds_without_end_is_read_a_block_at_a_time(bomb: Callable[[], bytes]) -> None:
     data = bomb()
     assert len(data) < UNFOLDED // 500
-    tracemalloc.start()
-    try:
+
+    def read() -> None:
         sizes = [len(part) for part in decoded(io.BytesIO(data), "log", BLOCK, lambda count: None)]
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert sum(sizes) == UNFOLDED
-    assert max(sizes) <= BLOCK
-    assert peak < UNFOLDED // 2
+        assert sum(sizes) == UNFOLDED
+        assert max(sizes) <= BLOCK
+
+    assert peak_bytes(read, UNFOLDED // 2) < UNFOLDED // 2
 
 
 def test_a_file_that_asks_for_a_window_of_gigabytes_is_refused(tmp_path: Path) -> None:
@@ -72,14 +70,12 @@ def test_a_file_that_asks_for_a_window_of_gigabytes_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_block_of_a_peer_unfolds_to_what_it_may_or_not_at_all(declared: bool) -> None:
     data = zeros_by_zstd(declared=declared)
-    tracemalloc.start()
-    try:
+
+    def refused() -> None:
         with pytest.raises(ProtocolError):
             unfold(data, [1000])
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1 << 20
+
+    assert peak_bytes(refused, 1 << 20) < 1 << 20
 
 
 def stream(table: pa.Table, compression: str | None = None) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from elfmesh.cbt.sorted_rows import to_rows
 from elfmesh.errors import ProtocolError
 from tests.cbt.packing import DECODE, mixed, reopened, sample
 from tests.cbt.tables import content
+from tests.hostile.memory import peak_bytes
 
 # -- from outside --------------------------------------------------------------------------------------------
 
@@ -99,14 +99,12 @@ HOSTILE: dict[str, PackedHeader] = {
 
 @pytest.mark.parametrize("header", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_header_that_lies_is_refused_in_little_memory(header: PackedHeader) -> None:
-    unpack(HEADER, CHUNKS, trusted=False)
-    tracemalloc.start()
-    try:
+    def refused() -> None:
         with pytest.raises(ProtocolError, match="damaged block"):
             unpack(header, CHUNKS, trusted=False)
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    finally:
-        tracemalloc.stop()
+
+    unpack(HEADER, CHUNKS, trusted=False)
+    assert peak_bytes(refused, 4 << 20) < 4 << 20
 
 
 @pytest.mark.parametrize("place", range(len(CHUNKS)))
@@ -142,12 +140,8 @@ def test_the_budget_is_kept_to_the_byte() -> None:
 
 def test_unpacking_takes_memory_in_proportion_to_the_size_in_the_header() -> None:
     header, chunks = reopened(pack(sample(30_000)))
-    tracemalloc.start()
-    try:
-        unpack(header, chunks, trusted=True)
-        assert tracemalloc.get_traced_memory()[1] < 2 * unpacked_bytes(header)
-    finally:
-        tracemalloc.stop()
+    limit = 2 * unpacked_bytes(header)
+    assert peak_bytes(lambda: unpack(header, chunks, trusted=True), limit) < limit
 
 
 @given(st.data())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
 import zlib
 from collections import Counter
 from typing import Any
@@ -29,6 +28,7 @@ from elfmesh.cbt import (
 )
 from elfmesh.cbt.partial import partial_wire
 from elfmesh.errors import ProtocolError
+from tests.hostile.memory import peak_bytes
 
 PLAN = {
     "n": ("count", None),
@@ -213,12 +213,12 @@ def counts(rows: int) -> pa.Table:
 
 
 def test_a_block_that_unfolds_from_nothing_is_refused_by_what_it_states() -> None:
-    tracemalloc.start()
-    for data in (hollow(1 << 40), hollow(1 << 22, columns=40), hollow(-1), hollow(0)):
-        with pytest.raises(ProtocolError, match=r"unfolds to more|block of nothing"):
-            decode_partial(data)
-    assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    tracemalloc.stop()
+    def refused() -> None:
+        for data in (hollow(1 << 40), hollow(1 << 22, columns=40), hollow(-1), hollow(0)):
+            with pytest.raises(ProtocolError, match=r"unfolds to more|block of nothing"):
+                decode_partial(data)
+
+    assert peak_bytes(refused, 8 << 20) < 8 << 20
 
 
 def test_keys_outside_the_range_of_their_block_are_refused() -> None:
@@ -245,13 +245,14 @@ def test_a_decompression_bomb_is_refused_by_what_it_states_and_by_what_it_gives(
         stream.compress(raws[0] + zeros) + stream.flush(),
     ]
     del zeros
-    tracemalloc.start()
-    for frame in frames:
-        header[0][3][0][0] = len(frame)
-        with pytest.raises(ProtocolError, match="does not state the size"):
-            decode_partial(seal(msgspec.msgpack.encode(header), frame))
-    assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    tracemalloc.stop()
+
+    def refused() -> None:
+        for frame in frames:
+            header[0][3][0][0] = len(frame)
+            with pytest.raises(ProtocolError, match="does not state the size"):
+                decode_partial(seal(msgspec.msgpack.encode(header), frame))
+
+    assert peak_bytes(refused, 1 << 20) < 1 << 20
 
 
 def test_many_keys_go_in_blocks_and_come_back() -> None:

@@ -112,13 +112,13 @@ def test_functions_of_no_use_are_off_after_three_batches() -> None:
 
 
 def test_what_hangs_is_ended_and_off_after_three_strikes() -> None:
-    def check(body: str, limit: str) -> None:
+    def check(body: str, *limits: str) -> None:
         with bench(body, HASTY) as made:
             pids = []
             for _ in range(2):
                 assert made.failed() == ROWS
                 pids.append(made.evaluator.pid)
-            assert made.evaluator.problem.endswith(f"the last: f: no answer within {limit}")
+            assert made.evaluator.problem.endswith(limits)
             assert made.evaluator.restarts == STRIKES - 1
             restarts = made.evaluator.restarts
             assert made.failed() == ROWS
@@ -126,7 +126,9 @@ def test_what_hangs_is_ended_and_off_after_three_strikes() -> None:
             assert not any(is_alive(pid) for pid in pids if pid is not None)
 
     loop, sleep = "def f(x):\n    while True: pass", "import time\ndef f(x): time.sleep(60)"
-    together(check, {"infinite loop": (loop, "0.2 s of processor time"), "sleep": (sleep, "2 s")})
+    late, used = "the last: f: no answer within 2 s", "the last: f: no answer within 0.2 s of processor time"
+    # A busy host may give the loop less than 0.2 s of the processor in 2 s.
+    together(check, {"infinite loop": (loop, used, late), "sleep": (sleep, late)})
 
 
 ENDINGS = {
