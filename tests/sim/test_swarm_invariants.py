@@ -15,6 +15,7 @@ from elfmesh.control.jobs.records import ASSUMPTION_BROKEN, BUCKETS, FIRST, Part
 from elfmesh.control.protocol.events import Reply
 from elfmesh.ql.values.plain_ipc import table_to_ipc
 from tests.sim.swarm.drawing.job import Job
+from tests.sim.swarm.fidelity.test_watch import contributes_less, watched
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.aftermath import _part_of_the_job
@@ -86,6 +87,7 @@ def clean() -> Outcome:
         pending_corrections={KEY: {}},
         counted={KEY: 7},
         there=("h1", "h2"),
+        fidelity=watched(KEY, *(made for made, _ in published.values())),
     )
 
 
@@ -97,7 +99,6 @@ def swap(out: Outcome, index: int, **fields: object) -> None:
 
 
 def swap_final(out: Outcome, index: int, **fields: object) -> None:
-    """Tell something else of an interval in the end."""
     made, rows = out.final[KEY][index]
     out.final[KEY][index] = (changed(made, **fields), rows)
 
@@ -222,6 +223,8 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "D-19 early": never_final,
     "D-21 prefixes": lambda out: swap(out, 5, partly=(Partly(0, "h1", 5_000_000, 1, 0),)),
     "I6 completeness": lambda out: swap(out, 5, agents_in=1),
+    "I6 fidelity": lambda out: swap(out, 5, fidelity=0.5),
+    "I6 rates": lambda out: contributes_less(out, KEY),
     "I7 epochs": lambda out: swap_final(out, 6, epoch=0),
     "I7 remembered": lambda out: out.history.epochs["h1", b"j"].append((2.0, 0)),
     "I8 one master": lambda out: out.history.leaders[b"j", 1].update({"h2": 2.0}),

@@ -14,6 +14,7 @@ from elfmesh.contribution import Contribution
 from elfmesh.control.jobs.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 from elfmesh.interval_map import numbers
 from elfmesh.ql.plan.fidelity_shape import ONE_INPUT, FidelityShape
+from elfmesh.safeguards import safeguard
 
 WEIGHT = 0.2
 """Weight of the newest interval in a member's usual rate; a burst of one interval changes the rate little."""
@@ -59,6 +60,7 @@ class Rates:
         known = self.known(number)
         return known[0] if len(known) == 1 else known[at] if at < len(known) else None
 
+    @safeguard("share-of-a-prefix")
     def of_prefix(self, number: int, required: int, contributed: int, passed: float) -> float:
         """Return the share of a member's usual records that a prefix contains.
 
@@ -106,6 +108,7 @@ class Rates:
         found = [self._share(members, absent, at) for at in range(max(shape.inputs, default=0) + 1)]
         return tuple(share for share, _ in found), tuple(total for _, total in found)
 
+    @safeguard("weighed-by-rates")
     def weights(self, members: Sequence[int], at: int) -> dict[int, float]:
         """Return the usual records of one input; a member without a rate has the mean of the others."""
         reported = {number: self.of(number, at) for number in members}

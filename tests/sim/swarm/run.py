@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.drawing.distances import placing
+from tests.sim.swarm.fidelity.watch import FidelityWatch
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
 from tests.sim.swarm.install import SimPath, installed
@@ -52,9 +53,12 @@ async def _run(
 ) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_on_exception)
-    swarm = Swarm(scenario, system, path, on_log)
-    with swarm.history.residence.listening() if scenario.keeping else nullcontext():
-        return await _lived(scenario, system, swarm)
+    swarm, fidelity = Swarm(scenario, system, path, on_log), FidelityWatch()
+    residing = swarm.history.residence.listening() if scenario.keeping else nullcontext()
+    with residing, fidelity.listening():
+        outcome = await _lived(scenario, system, swarm)
+    outcome.fidelity = fidelity
+    return outcome
 
 
 async def _lived(scenario: Scenario, system: SimOS, swarm: Swarm) -> Outcome:

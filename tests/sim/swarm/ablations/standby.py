@@ -194,6 +194,18 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         _covering,
         DYING,
     ),
+    "weighed-by-rates": (
+        "a missing member weighs what it usually contributes",
+        "D-10",
+        always(("weighed-by-rates", lambda self, members, at: dict.fromkeys(members, 1.0))),
+        DYING,
+    ),
+    "share-of-a-prefix": (
+        "a prefix counts for the share of its member's records that it has",
+        "D-10",
+        always(("share-of-a-prefix", lambda self, number, required, contributed, passed: 1.0)),
+        DYING,
+    ),
     "plan-with-a-new-roster": (
         "a changed plan of standbys is a new version of the roster, which all members follow",
         "D-21",

@@ -16,6 +16,7 @@ from elfmesh.control.jobs.records import (
     ResultRecord,
 )
 from tests.sim.swarm.clients import d4_changes_are_linearizable
+from tests.sim.swarm.fidelity.watch import i6_fidelity_is_true, i6_reported_rates_are_usual
 from tests.sim.swarm.judging import registers
 from tests.sim.swarm.judging.conservation import i1_conservation
 from tests.sim.swarm.judging.early import d19_early_rows_stay
@@ -353,6 +354,8 @@ ALL: dict[str, Invariant] = {
     "I5 partitions": i5_partitions_are_the_oracles,
     "I5 spanning": i5_rows_that_span_intervals,
     "I6 completeness": i6_completeness_is_true,
+    "I6 fidelity": i6_fidelity_is_true,
+    "I6 rates": i6_reported_rates_are_usual,
     "I7 epochs": i7_no_lower_epoch,
     "I7 remembered": i7_epochs_are_remembered,
     "I8 one master": i8_one_master_per_epoch,

@@ -10,6 +10,7 @@ from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.ql.plan.delivery import POSITION, PRODUCER
 from elfmesh.ql.values.plain_ipc import ipc_to_table
 from elfmesh.ql.values.row_json import rows_to_json
+from tests.sim.swarm.fidelity.watch import FidelityWatch
 from tests.sim.swarm.judging.absence import joined
 from tests.sim.swarm.judging.history import Appended, History, Incarnation
 from tests.sim.swarm.judging.oracle import Rows, Truth
@@ -53,6 +54,7 @@ class Outcome:
         posted: what has to be in it.
         written: what the web server of each host has written.
         written_until_us: when the web servers fell silent; what they write later is written to settle.
+        fidelity: what masters knew of the rates of members when they made records.
     """
 
     scenario: Scenario
@@ -80,6 +82,7 @@ class Outcome:
     posted: frozenset[PostName] = frozenset()
     written: tuple[tuple[Written, ...], ...] = ()
     written_until_us: int = 0
+    fidelity: FidelityWatch = field(default_factory=FidelityWatch)
     trace: str = ""
     seconds: float = 0.0
     faults: int = 0
