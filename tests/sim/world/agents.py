@@ -23,7 +23,7 @@ from elfmesh.control.jobs.pages import decode_page, encode_page
 from elfmesh.control.jobs.policy import OPEN
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.protocol import events as ctl
-from elfmesh.ingest.authority.gate import open_gate
+from elfmesh.ingest.authority.gate import AuthorityGate, open_gate
 from elfmesh.ingest.compute import PartialCompute
 from elfmesh.ingest.host import InlineExecutor
 from elfmesh.ingest.stream_settings import StreamConfig
@@ -165,11 +165,14 @@ class SimAgent:
                 open_reader=lambda name, config: MemoryReader(self.log),
                 wall_us=self.wall_us,
                 guard=self.guard,
-                gate=open_gate(self.storage, self.wall_us, self.policy),
+                gate=self.gate(),
                 fanout=self.fleet.fanout,
             )
         )
         self.local.start(seeds)
+
+    def gate(self) -> AuthorityGate:
+        return open_gate(self.storage, self.wall_us, self.policy)
 
     async def stop(self) -> None:
         """SIGTERM: the agent stops, and is to be started again."""
