@@ -13,6 +13,8 @@ from elfmesh.errors import RuntimeFailure
 from tests.control.planning.brute import small_topologies
 from tests.control.planning.topologies import figure_1
 
+DAGS = 500
+
 
 @pytest.mark.parametrize(("join", "count"), [(False, 16), (True, 8)])
 def test_figure_1_has_as_many_trees_as_the_text_states(join: bool, count: int) -> None:
@@ -24,9 +26,9 @@ def test_figure_1_has_as_many_trees_as_the_text_states(join: bool, count: int) -
 
 
 def test_the_weight_of_the_trees_inside_a_plan_is_its_fidelity() -> None:
-    """500 random DAGs with joins and shared tasks."""
+    """Random DAGs with joins and shared tasks, and ten plans of each."""
     dice = random.Random(2)
-    for topology in small_topologies(50):
+    for topology in small_topologies(DAGS):
         trees = mc_trees(topology)
         assert sum(trees.values()) == pytest.approx(1)
         for _ in range(10):
