@@ -21,7 +21,7 @@ from elfmesh.errors import DiskFull
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, line, wall_us
 
-AGENTS, WINDOW_S, RATE = 14, 20, 4
+AGENTS, WINDOW_S, RATE = 9, 20, 4
 HOURS_S = 3 * 3600.0
 LATER_S = 20.0
 """From the trouble to the death of the member.
@@ -60,10 +60,10 @@ def refuse(*_: Any) -> NoReturn:
 
 
 def fill(agent: SimAgent) -> None:
-    agent.storage.write = refuse  # type: ignore[method-assign]  # nothing is written from now on
-    agent.results.write = refuse  # type: ignore[method-assign]
+    agent.storage.write = refuse  # type: ignore[assignment, method-assign]  # nothing is written from now on
+    agent.results.write = refuse  # type: ignore[assignment, method-assign]
     for file in agent.storage.files.values():
-        file.append = refuse  # type: ignore[method-assign]
+        file.append = refuse  # type: ignore[assignment, method-assign]
 
 
 def ahead(agent: SimAgent) -> None:
@@ -134,7 +134,7 @@ async def lost(trouble: Callable[[SimAgent], None]) -> Ended:
         for name, term in terms.items():
             times[name].setdefault(term.committer.closed, wall_us() / 1e6)
 
-    await write(fleet, 2.5 * WINDOW_S, look)
+    await write(fleet, 1.9 * WINDOW_S, look)
     number = next(agent.number for agent in fleet.agents if agent.id in spared)
     results = {
         name: {each[0].index: each for each in await fleet.results(f"sim/{name}", number)} for name in terms
