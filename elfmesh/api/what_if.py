@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from elfmesh import ql
 from elfmesh.api.fleet_jobs import FleetJobs
+from elfmesh.control.closing.copy_recovery import ANSWER_S
+from elfmesh.control.closing.straggler_policy import GONE_S, PROBES_MAX
 from elfmesh.control.jobs.fidelity import Rates
 from elfmesh.control.jobs.manifest import split_name
 from elfmesh.control.jobs.plan import JobPlan, read_plan
@@ -21,6 +23,12 @@ from elfmesh.text import suggest
 
 AGENT = "agent"
 """Each agent is a failure domain of its own: `agent=web1`."""
+
+FAIL_OVER_S = 5.0
+"""Greatest time from the death of a master to the next result; a test holds all fail-overs to it."""
+
+FOUND_DEAD_S = 1.5
+"""Greatest time until as many probes as are sent at once have found dead agents."""
 
 ON_TIME, CHANGE_OF_MASTERS, NONE = "on time", "after a change of masters", "none"
 
@@ -44,6 +52,7 @@ class JobLoss:
         standby: the budget of its STANDBY, such as KEEPS 0.95; None: its text has no STANDBY.
         standbys: number of members with a standby.
         standby_bytes_per_second: what these ship together.
+        late_seconds: greatest delay of the next result by the loss; None: there is no next result.
     """
 
     job: str
@@ -59,6 +68,7 @@ class JobLoss:
     standby: str | None = None
     standbys: int = 0
     standby_bytes_per_second: int = 0
+    late_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +221,7 @@ def worth_without(
             own = _own_loss(job, plan, gone, addresses)
             known[name] = _with_read(own, plan, read)
             if not {*plan.jobs}.isdisjoint(silent):
-                known[name] = replace(known[name], next_result=NONE)
+                known[name] = replace(known[name], next_result=NONE, late_seconds=None)
         return known[name]
 
     found = [judged(name, ()) for name in by_name]
@@ -238,13 +248,30 @@ def _own_loss(
     next_result = NONE if stopped else CHANGE_OF_MASTERS if job["master"] in gone else ON_TIME
     lost = tuple(sorted(str(each["agent"]) for at, each in enumerate(members) if missing >> at & 1))
     bounds = plan.shape.bounds(*shares)
+    losing = sum(each["agent"] in gone and not each["dead"] for each in members)
+    late_s = None if stopped else _late_s(plan, losing, changes=next_result == CHANGE_OF_MASTERS)
     return JobLoss(
         str(job["job"]), plan.shape.share(*shares), *bounds, len(members), lost, len(voters), len(left),
         next_result, plan.shape.share(*rates.shares(required, missing & ~held, plan.shape)),
         None if plan.standby_s is None else str(plan.standbys),
         sum(bool(each.get("standby")) for each in members),
-        sum(each.get("standby_bytes_per_second") or 0 for each in members),
+        sum(each.get("standby_bytes_per_second") or 0 for each in members), late_s,
     )  # fmt: skip
+
+
+def _late_s(plan: JobPlan, losing: int, *, changes: bool) -> float:
+    """Return how much later the next result comes at most.
+
+    The master waits for the deadline, finds the members dead, gives them time to return, and asks the agents
+    that hold copies or open panes of them.
+    """
+    late_s = FAIL_OVER_S if changes else 0.0
+    if losing:
+        gone_s = GONE_S if plan.horizon_s is None else plan.horizon_s
+        late_s += plan.deadline_s + (0.0 if plan.on_straggler == "skip" else gone_s)
+        late_s += FOUND_DEAD_S * ceil(losing / PROBES_MAX)
+        late_s += ANSWER_S if plan.replicas or plan.standby_s is not None else 0.0
+    return late_s
 
 
 def _with_read(own: JobLoss, plan: JobPlan, read: Mapping[str, JobLoss | None]) -> JobLoss:
@@ -269,5 +296,12 @@ def _with_read(own: JobLoss, plan: JobPlan, read: Mapping[str, JobLoss | None]) 
     waits = any(each.next_result == NONE for each in losses)
     return replace(
         own, fidelity=share, at_least=least, at_most=most, kept=kept,
-        next_result=NONE if waits else own.next_result,
+        next_result=NONE if waits else own.next_result, late_seconds=_summed(own, losses, waits=waits),
     )  # fmt: skip
+
+
+def _summed(own: JobLoss, read: Sequence[JobLoss], *, waits: bool) -> float | None:
+    """Return the delay of a job that waits for those that it reads; None if there is no next result."""
+    if waits or own.late_seconds is None:
+        return None
+    return own.late_seconds + max(each.late_seconds or 0.0 for each in read)

@@ -131,6 +131,34 @@ def test_a_job_needs_a_majority_of_its_voters(
     assert "web6" in found.lost
 
 
+@pytest.mark.parametrize(
+    ("clauses", "lost", "late_s"),
+    [
+        ("DEADLINE '2 s'", ["web2"], 2 + 1 + 1.5),
+        ("DEADLINE '2 s'", ["web1", "web2"], 5 + 2 + 1 + 1.5),
+        ("DEADLINE '2 s' HORIZON '9 s'", ["web2"], 2 + 9 + 1.5),
+        ("DEADLINE '2 s' ON STRAGGLER SKIP", ["web2"], 2 + 1.5),
+        ("DEADLINE '2 s' REPLICAS 1", ["web2"], 2 + 1 + 1.5 + 1),
+        ("DEADLINE '2 s' STANDBY ALL", ["web2"], 2 + 1 + 1.5 + 1),
+    ],
+)
+def test_the_greatest_delay_follows_from_the_clauses(clauses: str, lost: list[str], late_s: float) -> None:
+    text = TOP.replace("EVERY", f"{clauses} EVERY")
+    (found,) = worth(lost, job("shop/top", text, EVEN, (1, 3, 5)), agents=DEAD)
+    assert found.late_seconds == late_s
+
+
+def test_the_loss_of_an_agent_that_is_no_member_delays_nothing() -> None:
+    (found,) = worth(["web2"], job("shop/top", TOP, {1: (5.0,), 3: (5.0,)}))
+    assert (found.late_seconds, found.next_result) == (0.0, ON_TIME)
+
+
+def test_the_delay_of_a_job_has_that_of_the_job_that_it_reads() -> None:
+    jobs = [job("shop/best", BEST, {}, master="web5"), job("shop/top", TOP, EVEN, (1, 3, 5))]
+    found = {each.job: each.late_seconds for each in worth(["web1"], *jobs)}
+    assert found["shop/best"] == found["shop/top"] == 5 + 1 + 1 + 1.5
+
+
 def test_a_job_waits_with_the_job_that_it_reads() -> None:
     jobs = [job("shop/best", BEST, {}, voters=(4, 5, 6)), job("shop/top", TOP, EVEN, voters=(1, 2, 3))]
     found = worth(["web1", "web2"], *jobs)

@@ -17,7 +17,7 @@ from elfmesh.units import format_rate
 
 if TYPE_CHECKING:
     from elfmesh.api.fleet_jobs import FleetJobs
-    from elfmesh.api.what_if import LossCase
+    from elfmesh.api.what_if import JobLoss, LossCase
 
 POLL_S = 0.25
 GONE_SHOWN = 3
@@ -102,6 +102,11 @@ def _measure(client: Client, job: str, interval: int, label: str, output: str) -
     print_rows(output, columns, rows)
 
 
+def _when(loss: JobLoss) -> str:
+    late_s = f", at most {loss.late_seconds:g} s late" if loss.late_seconds else ""
+    return f"{loss.next_result}{late_s}"
+
+
 def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs, output: str) -> None:
     if output == "table":
         lost = case.agents
@@ -130,7 +135,7 @@ def _print(case: LossCase, agents: Sequence[Mapping[str, Any]], jobs: FleetJobs,
             f"{each.kept:.2f}",
             f"{each.members - len(each.lost)} of {each.members}",
         )
-        rows.append(dict(zip(COLUMNS, (*values, left, each.next_result), strict=True)))
+        rows.append(dict(zip(COLUMNS, (*values, left, _when(each)), strict=True)))
     silent = ("no master", "", "", "", "none already")
     rows += [dict(zip(COLUMNS, (name, *silent), strict=True)) for name in sorted(case.silent)]
     print_rows(output, COLUMNS, rows)
