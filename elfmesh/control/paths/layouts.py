@@ -54,8 +54,8 @@ class WishedVoters:
     """Where the voters of a job should be.
 
     Attributes:
-        agents: that the placement has as sites; while a voter can be no site, because it is no member, the
-            sites of the layout.
+        agents: that the placement has as sites; while a voter can be no site, because it is no member, or the
+            master, which is the first site, is no voter, the sites of the layout.
         rule: of the members; the sites must satisfy it.
     """
 
@@ -134,11 +134,15 @@ class Layouts:
         """Where the voters should be, so that they can be the sites."""
         if self._plan.paths < SITES_MIN:
             return WishedVoters()
-        possible = {self._term.terms.master.id, *(each.contact.id for each in self._term.book.active)}
-        layout, agents = self._state.layout, self._sites
-        is_outside = any(each.id not in possible for each in self._term.terms.acceptors)
-        if layout is not None and is_outside and not self._plan.reads:
-            agents = frozenset(each.id for each in layout.sites)
+        master, acceptors = self._term.terms.master.id, self._term.terms.acceptors
+        possible = {master, *(each.contact.id for each in self._term.book.active)}
+        voters = {each.id for each in acceptors}
+        sites = frozenset(each.id for each in self._state.layout.sites) if self._state.layout else frozenset()
+        agents = self._sites
+        if sites and not self._plan.reads and not voters <= possible:
+            agents = sites
+        if sites and master not in voters:
+            agents = (agents or sites) | {master}
         return WishedVoters(agents, together(each.keep_in for each in self._limiting))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from msgspec.structs import replace
 
 from elfmesh.control.context import GONE_S
@@ -193,3 +194,17 @@ def test_while_a_voter_can_be_no_site_the_sites_of_the_layout_are_wished() -> No
     assert rig.layouts.wished_voters == WishedVoters(frozenset(each.id for each in layout.sites))
     rig.layouts.follow_roster()
     assert rig.layouts.is_stale
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_master_that_is_no_voter_is_wished_as_one(reads: bool) -> None:
+    """The first site is the master, and each voter has to be a site; nothing else would move a voter."""
+    of_jobs = "CREATE JOB shop.best EVERY '10 s' PATHS 3 ACROSS region AS SELECT sum(n) AS n FROM shop.top"
+    rig = Rig(of_jobs if reads else SITES)
+    voters = (rig.members[0], rig.members[2], rig.members[3])
+    rig.term.began = replace(rig.term.began, acceptors=voters)
+    rig.layouts.upkeep()
+    layout = rig.layouts.layout
+    assert layout is not None
+    assert rig.layouts.wished_voters == WishedVoters(frozenset(each.id for each in layout.sites))
+    assert rig.term.terms.master.id in rig.layouts.wished_voters.agents
