@@ -110,7 +110,7 @@ async def lost_host(
     """Kill a host `at_s` after a window has begun, and judge all records that miss it; what is wrong."""
     fleet, rng = SimFleet(seed, AGENTS), random.Random(seed)
     for agent in fleet.agents:
-        agent.gate = partial(OpenGate, agent.storage, agent.wall_us)  # type: ignore[method-assign]
+        agent.gate = partial(OpenGate, agent.storage, agent.wall_us)  # type: ignore[method-assign]  # with functions
     await fleet.start()
     slide_s, size_s = (5, 60) if window == HOP else (10, 10) if window == TUMBLE else (3600, 3600)
     text = query.format(window)

@@ -61,9 +61,9 @@ def refuse(*_: Any) -> NoReturn:
 
 def fill(agent: SimAgent) -> None:
     agent.storage.write = refuse  # type: ignore[assignment, method-assign]  # nothing is written from now on
-    agent.results.write = refuse  # type: ignore[assignment, method-assign]
+    agent.results.write = refuse  # type: ignore[assignment, method-assign]  # no room
     for file in agent.storage.files.values():
-        file.append = refuse  # type: ignore[assignment, method-assign]
+        file.append = refuse  # type: ignore[assignment, method-assign]  # no room
 
 
 def ahead(agent: SimAgent) -> None:
