@@ -134,7 +134,7 @@ def _kind_of(shape: Any, type_of: Callable[[str], pa.DataType], depth: int) -> p
 
 
 def unified(
-    left: pa.DataType, right: pa.DataType, unify: Callable[[pa.DataType, pa.DataType], pa.DataType]
+    left: pa.DataType, right: pa.DataType, unify: Callable[[pa.DataType, pa.DataType], pa.DataType | None]
 ) -> pa.DataType | None:
     """Return the type that holds the values of both; None if there is none. `unify` is for plain values."""
     if pa.types.is_null(left) or pa.types.is_null(right):

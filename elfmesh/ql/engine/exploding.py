@@ -13,7 +13,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Env
 from elfmesh.ql.expressions.text_source import SourceText
 from elfmesh.ql.functions.compiler import Compiler, read_column
-from elfmesh.ql.functions.maps import elements_of
+from elfmesh.ql.functions.nested.maps import elements_of
 from elfmesh.ql.plan.elements import ElementOrder, Elements
 from elfmesh.ql.plan.relation import Exploded, made
 from elfmesh.ql.values.columns import as_array

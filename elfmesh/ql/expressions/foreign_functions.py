@@ -11,8 +11,7 @@ LAMBDA_HINT = "Write transform(x, e -> e + 1), filter(x, e -> e > 1), exists(x, 
 
 _CHANCE = "An answer must be the same on every agent and at every attempt: use a field of the record."
 _JSON = "Write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
-_LISTS = "Write explode(x) in a subquery, choose the rows, and collect them again with array_agg."
-_STRUCT = "ELF-QL makes no structs: select each field as a column, or write map('a', x, 'b', y)."
+_STRUCT = "Write struct(x AS a, y AS b), or named_struct('a', x, 'b', y)."
 _INTERVAL = "Write INTERVAL '30' SECOND, or make_dt_interval(days, hours, minutes, seconds)."
 _TIME = "ELF-QL has no type TIME: write hour(ts) and minute(ts), or date_format(ts, 'HH:mm:ss')."
 _ZONE = (
@@ -101,10 +100,14 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ("Write typeof(x).", "typename totypename"),
     (_CHANCE, "gen_random_uuid newid generate_uuid uuid_string generateuuidv4 rand64"),
     ("SELECT takes names, without patterns: name the columns.", "columns apply"),
-    (_LISTS, "array_repeat arrays_zip sequence generate_series list_append array_cat"),
+    ("Write sequence(1, 9, 2), and explode it for a row of each number.", "generate_series"),
+    ("Write array_append(x, y).", "list_append"),
+    ("Write concat(x, y).", "array_cat"),
+    ("Write array_repeat(x, n).", "list_repeat array_fill"),
+    ("Write arrays_zip(x, y).", "list_zip"),
     ("Write array_sort(x), or sort_array(x): it puts NULL first.", "list_sort"),
     ("Write x[i], which counts from 0; element_at(x, i) counts from 1.", "list_extract array_get"),
-    (_STRUCT, "struct named_struct struct_pack row"),
+    (_STRUCT, "struct_pack row"),
     (_JSON, "json_tuple json_extract json_extract_string json_extract_scalar json_value json_query to_jsonb"),
     ("Name the fields: from_json(text, 'STRUCT<a: BIGINT>').", "schema_of_json schema_of_variant"),
     ("Name the fields: from_json(text, 'STRUCT<a: BIGINT>').", "schema_of_variant_agg"),

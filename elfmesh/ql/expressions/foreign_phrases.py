@@ -31,8 +31,8 @@ _OPERAND = r"(?![>+,)$])"
 """What stands behind an operator, and not behind the `>` of a type: ARRAY<ARRAY<INT> >."""
 
 _LIMIT = "Write LIMIT 10 OFFSET 20."
-_STRUCT = "ELF-QL makes no structs"
-_COLUMNS = "Write a column for each part, or map('a', x, 'b', y)."
+_STRUCT = "a struct is written as a call"
+_FIELDS = "Write struct(x AS a, y AS b), or map('a', x, 'b', y)."
 _RLIKE = "Write x RLIKE 'pattern', or x NOT RLIKE 'pattern'."
 _IF = "Write CASE WHEN condition THEN a ELSE b END, or if(condition, a, b)."
 _JOIN = "Write [LEFT|RIGHT|FULL|LEFT SEMI|LEFT ANTI|CROSS] JOIN other ON a.x = b.y."
@@ -45,7 +45,7 @@ _STAR = "Name the columns after SELECT; s.* means those of s."
 _PHRASES: tuple[tuple[str, str, str], ...] = (
     # clauses
     (r"SELECT (x:TOP) [#(]", "ELF-QL has no TOP", "Write LIMIT 10 at the end, after ORDER BY."),
-    (rf"SELECT (AS) x:VALUE {_NAME}|SELECT (AS) STRUCT", _STRUCT, "Name the columns after SELECT."),
+    (rf"SELECT (AS) x:VALUE {_NAME}|SELECT (AS) STRUCT", _STRUCT, "Write SELECT struct(a, b)."),
     (r"(?:SELECT|,|\.) \* (x:EXCLUDE|REPLACE|x:RENAME|ILIKE) [('x]", "`*` names all columns", _STAR),
     (r"(FETCH) (?:FIRST|NEXT) (?:#|ROWS?)", "ELF-QL has no FETCH", _LIMIT),
     (r"OFFSET # (ROWS?)", "ELF-QL has no OFFSET n ROWS", _LIMIT),
@@ -126,7 +126,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     (r"(') \(", "a text in quotes is no name of a function", "Write the name without quotes."),
     (r"(x:E) '", "ELF-QL has no E'...'", "Write '...': a backslash means the same in every text."),
     (r"(x:SAFE) \. \S+ \(", "ELF-QL has no SAFE.", "Leave it out: what has no value gives NULL."),
-    (r"(\{) ['x}]", _STRUCT, _COLUMNS),
+    (r"(\{) ['x}]", _STRUCT, _FIELDS),
     (r"(?:SELECT|WHERE|,|\(|[=<>]=?|<>|AND|OR|LIMIT) (:) (?:x:|#)", "ELF-QL has no parameters", _VARIABLE),
     (r"(\$) #", "ELF-QL has no parameters", _VARIABLE),
     (rf"{_NAME} (@) {_NAME}", "`@` cannot be part of a name", "Write the name in quotes: `a@b`."),

@@ -14,11 +14,12 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Expr
 from elfmesh.ql.values.cast import cast
-from elfmesh.ql.values.columns import Value, as_array, list_cuts
+from elfmesh.ql.values.columns import Value, as_array, entries_of, list_cuts
 from elfmesh.ql.values.growth import Growth, check_taken, inner_growth
-from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, type_name
+from elfmesh.ql.values.types import BINARY, STRING, VOID, is_list, is_map, is_nested, type_name
 
 
 class Env(Struct):
@@ -149,15 +150,27 @@ def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: O
     return lift(kind, over_arrays, *operands)
 
 
-def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert the values inside of lists, structs and maps; `kind` has their shape."""
+    if array.type == kind:
+        return array
     if array.type == VOID:
         return pa.nulls(len(array), kind)
-    if is_list(kind.value_type):
-        flat = cast_list(array.flatten(), kind.value_type)
-    else:
-        flat = cast(array.flatten(), type_name(kind.value_type))
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(list_cuts(array), flat, mask=mask)
+    if is_list(kind):
+        flat = cast_nested(array.flatten(), kind.value_type)
+        return pa.ListArray.from_arrays(list_cuts(array), flat, mask=mask)
+    if pa.types.is_struct(kind):
+        parts = [
+            cast_nested(pc.struct_field(array, at), kind.field(at).type) for at in range(kind.num_fields)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+    if is_map(kind):
+        entries = entries_of(array)
+        sides = (pc.struct_field(entries.flatten(), at) for at in range(2))
+        keys, items = map(cast_nested, sides, (kind.key_type, kind.item_type))
+        return pa.MapArray.from_arrays(list_cuts(entries), keys, items, mask=mask)
+    return cast(array, type_name(kind))
 
 
 def convert(operand: Operand, kind: pa.DataType) -> Operand:
@@ -165,8 +178,8 @@ def convert(operand: Operand, kind: pa.DataType) -> Operand:
         return operand
     if operand.type == VOID:
         return lift_arrays(kind, lambda array: pa.nulls(len(array), kind), operand)
-    if is_list(kind):
-        return lift_arrays(kind, lambda array: cast_list(array, kind), operand)
+    if is_nested(kind):
+        return lift_arrays(kind, lambda array: cast_nested(array, kind), operand)
     if kind == BINARY and operand.raw is not None:
         return operand.raw
     name = type_name(kind)

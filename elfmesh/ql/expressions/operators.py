@@ -42,6 +42,7 @@ from elfmesh.ql.values.types import (
     is_decimal,
     is_nested,
     type_name,
+    wider_or_renamed,
     wider_type,
 )
 
@@ -143,7 +144,7 @@ def _compare(context: CompileContext, call: Call, args: list[Operand]) -> Operan
     equality = call.name in ("=", "<>", "<=>")
     kinds = args[0].type, args[1].type
     listed = any(map(is_nested, kinds))
-    kind = wider_type(*kinds) if listed else compared_type(*kinds, equality=equality)
+    kind = wider_or_renamed(*kinds) if listed else compared_type(*kinds, equality=equality)
     if kind is None or has_map(kind):
         raise context.error(
             call,
@@ -243,7 +244,7 @@ def _is_truth(context: CompileContext, call: Call, args: list[Operand]) -> Opera
 def _in(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     kind = args[0].type
     for at, operand in enumerate(args[1:], start=1):
-        wider = wider_type(kind, operand.type)
+        wider = wider_or_renamed(kind, operand.type)
         if wider is None or has_map(wider):
             raise context.error(
                 call.args[at],

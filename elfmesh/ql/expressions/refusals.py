@@ -193,7 +193,7 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "bitstring": ("ELF-QL has no text of bits", "Write X'0aff'."),
     "national": ("ELF-QL has no N'...'", "Write the text without N: '...'."),
     "slice": ("ELF-QL has no x[a:b]", "Write slice(x, start, length)."),
-    "struct": ("ELF-QL makes no structs", FOREIGN_FUNCTIONS["struct"]),
+    "struct": ("a struct is written as a call", FOREIGN_FUNCTIONS["row"]),
     "array": ("a list is written as a call", "Write array(a, b)."),
     "comprehension": ("ELF-QL has no [... FOR ... IN ...]", LAMBDA_HINT),
     "unnest": (

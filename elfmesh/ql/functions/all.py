@@ -12,11 +12,6 @@ from elfmesh.ql.functions import (
     encoding,
     formatting,
     hashing,
-    higher_order,
-    json_values,
-    list_edits,
-    lists,
-    maps,
     math_functions,
     number_text,
     numbers,
@@ -27,6 +22,15 @@ from elfmesh.ql.functions import (
     sketch_results,
     strings,
     web,
+)
+from elfmesh.ql.functions.nested import (
+    higher_order,
+    json_values,
+    list_edits,
+    list_making,
+    lists,
+    maps,
+    structs,
 )
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "higher_order",
     "json_values",
     "list_edits",
+    "list_making",
     "lists",
     "maps",
     "math_functions",
@@ -52,6 +57,7 @@ __all__ = [
     "searching",
     "sketch_results",
     "strings",
+    "structs",
     "web",
 ]  # fmt: skip
 

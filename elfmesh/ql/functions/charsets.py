@@ -15,7 +15,7 @@ from elfmesh.ql.expressions.operand import Operand, convert
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
 from elfmesh.ql.functions.hashing import bytes_of
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.types import BIGINT, BINARY, BOOLEAN, STRING, VOID
 
 _CHARSETS = {

@@ -64,7 +64,7 @@ _INTERVAL_CALLS = {
     "+", "-", "*", "/", "div", "neg", "=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is null", "case", "cast",
     "try_cast", "if", "iff", "coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "typeof",
     "string", "isnull", "isnotnull", "equal_null", "abs", "sign", "signum", "positive", "negative",
-    "date_bin", "date_part", "datepart", *INTERVAL_PARTS, "sum input", "average",
+    "date_bin", "date_part", "datepart", "sequence", *INTERVAL_PARTS, "sum input", "average",
 }  # fmt: skip
 """Operators and functions that compute with an INTERVAL as Spark does."""
 

@@ -21,7 +21,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
 )
 from elfmesh.ql.functions.calendar_functions import add_months, civil
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import Bools, from_numpy, int_values, null_mask
 from elfmesh.ql.values.types import BIGINT, DATE, DOUBLE, DURATION, TIMESTAMP

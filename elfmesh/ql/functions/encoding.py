@@ -16,10 +16,10 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_int, simple
 from elfmesh.ql.functions.hashing import bytes_of
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.functions.strings import TextOrBytes
 from elfmesh.ql.values.columns import map_distinct
-from elfmesh.ql.values.types import BIGINT, BINARY, DOUBLE, STRING, type_name
+from elfmesh.ql.values.types import BIGINT, BINARY, DOUBLE, STRING, is_list, is_map, type_name
 
 _EDITS_CHARS_MAX = 4096
 """Maximum number of characters for levenshtein, whose cost is the product of both lengths; longer strings
@@ -92,8 +92,19 @@ def _chr(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 
 @function("typeof", 1, signature="$(x)")
 def _typeof(_context: CompileContext, _call: Call, args: list[Operand]) -> Operand:
-    name = pa.scalar(type_name(args[0].type).lower(), STRING)
+    name = pa.scalar(_catalog_name(args[0].type), STRING)
     return Operand(STRING, lambda _env: name, constant=True)
+
+
+def _catalog_name(kind: pa.DataType) -> str:
+    """Return the name of a type as Spark's catalog writes it."""
+    if is_list(kind):
+        return f"array<{_catalog_name(kind.value_type)}>"
+    if is_map(kind):
+        return f"map<{_catalog_name(kind.key_type)},{_catalog_name(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{_catalog_name(field.type)}' for field in kind)}>"
+    return type_name(kind).lower()
 
 
 # -- strings to strings

@@ -22,7 +22,7 @@ from elfmesh.ql.expressions.registry import (
     literal_text,
     nothing,
 )
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.cast import format_double
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.number_pattern import (

@@ -16,7 +16,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, constant, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext, argument, function, simple
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, type_name
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from elfmesh.arrow_kernels import pc
 from elfmesh.cbt.sort_bytes import sort_bytes
 from elfmesh.ql.expressions.nodes import Call
-from elfmesh.ql.expressions.operand import Operand, cast_list, convert, lift_arrays
+from elfmesh.ql.expressions.operand import Operand, cast_nested, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext
-from elfmesh.ql.functions.lists import over_rows
+from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.columns import list_cuts
 from elfmesh.ql.values.types import BINARY, DATE, DOUBLE, STRING, VOID, is_list, is_nested, type_name
 
@@ -125,7 +125,7 @@ def _ordered_list(_context: CompileContext, _call: Call, args: list[Operand]) ->
         mask = lists.is_null() if lists.null_count else None
         if values.type == typed.type:
             return pa.ListArray.from_arrays(list_cuts(lists), values, mask=mask)
-        return cast_list(pa.ListArray.from_arrays(list_cuts(lists), values, mask=mask), kind)
+        return cast_nested(pa.ListArray.from_arrays(list_cuts(lists), values, mask=mask), kind)
 
     return lift_arrays(kind, kernel, texts, typed)
 

@@ -29,7 +29,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
-from elfmesh.ql.functions.list_edits import joined_lists, reversed_list
+from elfmesh.ql.functions.nested.list_edits import joined_lists, reversed_list
 from elfmesh.ql.values.columns import Value, map_distinct, map_rows
 from elfmesh.ql.values.growth import check_joined
 from elfmesh.ql.values.types import BIGINT, BINARY, STRING, is_list

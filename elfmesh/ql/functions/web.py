@@ -29,7 +29,7 @@ from elfmesh.ql.expressions.registry import (
     nothing,
     simple,
 )
-from elfmesh.ql.functions.lists import TEXTS, over_rows
+from elfmesh.ql.functions.nested.lists import TEXTS, over_rows
 from elfmesh.ql.values.columns import map_distinct
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, STRING
 

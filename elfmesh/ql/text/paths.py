@@ -1,9 +1,11 @@
-"""Dotted names in the parse tree: `a.b.c`, `a['b']`, and mixtures of both."""
+"""Dotted names in the parse tree: `a.b.c`, `a['b']`, and mixtures of both; names of the fields of structs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlglot import exp
 
 
@@ -23,3 +25,20 @@ def dotted_parts(node: Any) -> tuple[list[str], bool] | None:
         if base is not None and isinstance(index, exp.Literal) and index.is_string:
             return [*base[0], index.name], True
     return None
+
+
+def with_field_names(name: str, nodes: Sequence[Any]) -> tuple[Sequence[Any], str]:
+    """Return the arguments of a call without AS, and the option with the names of the fields they become.
+
+    As in Spark, a field has the last name of a path, and is numbered if the argument is no path.
+    """
+    if name not in ("struct", "arrays_zip"):
+        return nodes, ""
+    names, values = [], []
+    for at, node in enumerate(nodes):
+        aliased = name == "struct" and isinstance(node, exp.Alias)
+        path = dotted_parts(node)
+        number = f"col{at + 1}" if name == "struct" else str(at)
+        names.append(node.alias if aliased else number if path is None else path[0][-1])
+        values.append(node.this if aliased else node)
+    return values, msgspec.json.encode(names).decode()

@@ -51,7 +51,7 @@ from elfmesh.ql.text.lambdas import call_argument, parameter
 from elfmesh.ql.text.like import escaped, like
 from elfmesh.ql.text.literals import binary, literal, negative, star, with_unit
 from elfmesh.ql.text.over import over_call
-from elfmesh.ql.text.paths import dotted_parts
+from elfmesh.ql.text.paths import dotted_parts, with_field_names
 from elfmesh.ql.values.type_targets import TYPE_NAMES, is_no_value, type_target
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -291,7 +291,8 @@ class Translator:
         if (by_unit := with_unit(name, node.expressions)) is not None:
             return self._make(by_unit[0], node, *by_unit[1])
         known = FUNCTIONS[name]
-        args = tuple(call_argument(self, known, at, arg) for at, arg in enumerate(node.expressions))
+        nodes, option = with_field_names(name, node.expressions)
+        args = tuple(call_argument(self, known, at, arg) for at, arg in enumerate(nodes))
         if len(args) < known.least or (known.most is not None and len(args) > known.most):
             raise self.error(
                 node,
@@ -300,7 +301,7 @@ class Translator:
             )
         if any(isinstance(arg, Star) for arg in args):
             raise self.error(node, f"{name}(*) is not valid", f"Write {known.signature}.")
-        return Call(name, args, at=self.place(node))
+        return Call(name, args, option, at=self.place(node))
 
     def _filter(self, node: exp.Filter) -> Expr:
         inner = self.expr(node.this)

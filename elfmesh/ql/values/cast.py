@@ -19,6 +19,7 @@ from elfmesh.arrow_kernels import pc
 from elfmesh.ql.values import decimals, intervals
 from elfmesh.ql.values.civil import DAY_US, SECOND_US
 from elfmesh.ql.values.columns import float_values, from_numpy, int_values, map_distinct, null_mask
+from elfmesh.ql.values.nested_text import nested_text
 from elfmesh.ql.values.times import parse_shape
 from elfmesh.ql.values.types import (
     BIGINT,
@@ -63,7 +64,7 @@ def target_type(target: str) -> pa.DataType:
 
 def castable(source: pa.DataType, target: str) -> bool:
     if is_nested(source) or source == DURATION:
-        return target == "STRING" and source == DURATION
+        return target == "STRING"
     if BINARY in (source, TARGETS.get(target)):
         return target in ("BINARY", "STRING") and source in (BINARY, STRING, VOID)
     return not (target == "DATE" and (source in (BIGINT, DOUBLE, FLOAT, BOOLEAN) or is_decimal(source)))
@@ -263,6 +264,8 @@ def _to_binary(array: pa.Array) -> pa.Array:
 
 def to_text(array: pa.Array) -> pa.Array:
     kind = array.type
+    if is_nested(kind):
+        return nested_text(array, lambda plain: cast(plain, "STRING"))
     if kind == DOUBLE:
         return map_distinct(format_double, array, STRING)
     if is_decimal(kind):

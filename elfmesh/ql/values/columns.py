@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from elfmesh.ql.values.growth import check_taken, limited
+from elfmesh.ql.values.growth import check_size, check_taken, limited
 
 Value: TypeAlias = Any
 """A pa.Array with one element per row, or a pa.Scalar."""
@@ -21,8 +21,12 @@ Bools = npt.NDArray[np.bool_]
 
 
 def as_array(value: Value, rows: int) -> pa.Array:
+    """Return the column of a value. Raises TooLarge if a constant is too long for so many rows."""
     if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows) if rows and value.is_valid else pa.nulls(rows, value.type)
+        if not rows or not value.is_valid:
+            return pa.nulls(rows, value.type)
+        check_size(pa.repeat(value, 1).nbytes * rows)
+        return pa.repeat(value, rows)
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks() if value.num_chunks != 1 else value.chunk(0)
     return value
@@ -45,6 +49,17 @@ def list_cuts(array: pa.Array) -> pa.Array:
     """Return the start of each list in the result of `flatten`, and the end of the last one."""
     lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+
+
+KEY, VALUE = "key", "value"
+"""Names of the fields of an entry of a map."""
+
+
+def entries_of(array: pa.Array) -> pa.Array:
+    """Convert a map column to a list column of structs with `key` and `value`, without copying them."""
+    kind = array.type
+    parts = [pa.field(KEY, kind.key_type, nullable=False), pa.field(VALUE, kind.item_type)]
+    return array.cast(pa.list_(pa.struct(parts)))
 
 
 def float_values(array: pa.Array) -> npt.NDArray[np.float64]:

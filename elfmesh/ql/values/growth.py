@@ -68,6 +68,9 @@ def check_taken(values: pa.Array, indices: pa.Array) -> None:
         return
     if values.type in (pa.string(), pa.binary()):
         check_size(pc.sum(pc.binary_length(values).take(indices)).as_py() or 0)
+    elif pa.types.is_struct(values.type):
+        for at in range(values.type.num_fields):
+            check_taken(pc.struct_field(values, at), indices)
     elif pa.types.is_list(values.type) or pa.types.is_map(values.type):
         elements = pc.sum(pc.list_value_length(values).take(indices)).as_py() or 0
         check_size(elements * values.nbytes // max(len(values.values), 1))

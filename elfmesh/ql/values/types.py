@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from elfmesh.cbt.nested import unified
+
 VOID = pa.null()
 BOOLEAN = pa.bool_()
 BIGINT = pa.int64()
@@ -46,7 +48,7 @@ def is_map(kind: pa.DataType) -> bool:
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Return whether values contain other values; expressions cannot compare, add or cast them."""
+    """Return whether values contain other values; expressions cannot add them."""
     return bool(pa.types.is_nested(kind))
 
 
@@ -143,17 +145,32 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     number = _wider_number(left, right)
     if number is not None:
         return number
-    if is_list(left) and is_list(right):
-        element = wider_type(left.value_type, right.value_type)
-        return None if element is None else pa.list_(element)
     if is_nested(left) or is_nested(right):
-        return None
+        return unified(left, right, wider_type)
     pair = {left, right}
     if DURATION in pair:
         return None
     if pair == {DATE, TIMESTAMP}:
         return TIMESTAMP
     return STRING if STRING in pair and not pair & {BOOLEAN, BINARY} else None
+
+
+def wider_or_renamed(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the type in which IN and nested operands are compared; None if Spark refuses the pair.
+
+    Spark ignores the names of fields if all else is equal.
+    """
+    return left if _renamed(right, left) == left else wider_type(left, right)
+
+
+def _renamed(kind: pa.DataType, like: pa.DataType) -> pa.DataType:
+    """Return a type with the names of the fields of another one, where both have structs."""
+    if is_list(kind) and is_list(like):
+        return pa.list_(_renamed(kind.value_type, like.value_type))
+    if pa.types.is_struct(kind) and pa.types.is_struct(like) and kind.num_fields == like.num_fields:
+        pairs = zip(kind, like, strict=True)
+        return pa.struct([(other.name, _renamed(field.type, other.type)) for field, other in pairs])
+    return kind
 
 
 def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> pa.DataType | None:

@@ -12,7 +12,7 @@ from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext, argument, function
-from elfmesh.ql.functions.lists import identity, list_argument, over_rows
+from elfmesh.ql.functions.nested.lists import identity, list_argument, over_rows
 from elfmesh.ql.values.civil import Ints
 from elfmesh.ql.values.columns import list_cuts, null_mask
 from elfmesh.ql.values.growth import check_size

@@ -19,10 +19,18 @@ from elfmesh.ql.expressions.nodes import Call, Lambda
 from elfmesh.ql.expressions.operand import LambdaBody, Operand, convert, lift_arrays
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.expressions.registry import CompileContext, function
-from elfmesh.ql.functions.lists import ascending, identity, list_argument, over_rows
-from elfmesh.ql.functions.maps import Pairs, entries_of, map_argument, plain_key, unique_pairs
+from elfmesh.ql.functions.nested.lists import ascending, identity, list_argument, over_rows
+from elfmesh.ql.functions.nested.maps import Pairs, map_argument, plain_key, unique_pairs
 from elfmesh.ql.values.civil import Ints
-from elfmesh.ql.values.columns import Bools, bool_values, from_numpy, int_values, list_cuts, null_mask
+from elfmesh.ql.values.columns import (
+    Bools,
+    bool_values,
+    entries_of,
+    from_numpy,
+    int_values,
+    list_cuts,
+    null_mask,
+)
 from elfmesh.ql.values.growth import check_steps
 from elfmesh.ql.values.types import BIGINT, BOOLEAN, is_nested, type_name, wider_type
 

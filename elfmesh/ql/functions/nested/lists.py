@@ -235,7 +235,7 @@ def _slice(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
 
 @function("array_join", 2, 3, signature="$(list, separator[, text for null])")
 def _join(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    values = convert(list_argument(context, call, args, 0), TEXTS)
+    values = convert(_plain_elements(context, call, args), TEXTS)
     separator = literal_text(context, call, args, 1, "the separator")
     missing = literal_text(context, call, args, 2, "the text for null") if len(args) == 3 else None
     if separator is None or (len(args) == 3 and missing is None):

@@ -17,8 +17,8 @@ from elfmesh.ql.expressions.operand import Operand, convert, lift, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS, common
 from elfmesh.ql.expressions.regex import compile_pattern, java_split
 from elfmesh.ql.expressions.registry import CompileContext, argument, function, literal_text, nothing
-from elfmesh.ql.functions.lists import identity, list_argument, over_rows
-from elfmesh.ql.values.columns import list_cuts, map_distinct
+from elfmesh.ql.functions.nested.lists import identity, list_argument, over_rows
+from elfmesh.ql.values.columns import KEY, VALUE, entries_of, list_cuts, map_distinct
 from elfmesh.ql.values.json_text import dumped, loaded
 from elfmesh.ql.values.types import (
     BIGINT,
@@ -33,7 +33,6 @@ from elfmesh.ql.values.types import (
 )
 
 TEXT_MAP = pa.map_(STRING, STRING)
-KEY, VALUE = "key", "value"
 Pairs = list[tuple[Any, Any]]
 
 
@@ -56,13 +55,6 @@ def _json_map(text: str) -> list[tuple[str, str | None]] | None:
     if not isinstance(value, dict):
         return None
     return [(name, None if each is None else dumped(each)) for name, each in value.items()]
-
-
-def entries_of(array: pa.Array) -> pa.Array:
-    """Convert a map column to a list column of structs with `key` and `value`, without copying them."""
-    kind = array.type
-    parts = [pa.field(KEY, kind.key_type, nullable=False), pa.field(VALUE, kind.item_type)]
-    return array.cast(pa.list_(pa.struct(parts)))
 
 
 def unique_pairs(pairs: Sequence[tuple[Any, Any]]) -> Pairs | None:
@@ -238,7 +230,13 @@ def _at_key(context: CompileContext, call: Call, args: list[Operand]) -> Operand
 
 
 def _element(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
-    """x[n], from 0, or x[key]; null if absent. A string is read as a JSON object if the key is a string."""
+    """x[n], from 0, or x[key]; null if absent. A string is read as a JSON object if the key is a string.
+
+    x['name'] of a struct is its field.
+    """
+    if pa.types.is_struct(args[0].type) and args[1].constant and args[1].type == STRING:
+        field = Call("field of", call.args[:1], str(args[1].value()), at=call.at)
+        return OPERATORS["field of"](context, field, args[:1])
     return _picked(context, call, args, lambda n, count: n if 0 <= n < count else None)
 
 

@@ -1,0 +1,1 @@
+"""Functions that make, read and change lists, maps and structs."""
