@@ -225,7 +225,8 @@ class Client:
         Returns:
             An object with "agents": for each one "agent", "streams", "bytes", "lines", "seconds" and
             "refusal"; and with the sums "bytes" and "lines" and the longest "seconds" of the agents that do
-            not refuse the query. A value is None if an agent does not know it.
+            not refuse the query. A value is None if an agent does not know it. "estimated" are the bytes of
+            compressed files that do not state their size.
 
         Raises:
             QueryError: the text is wrong.

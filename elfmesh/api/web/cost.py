@@ -71,6 +71,7 @@ def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "agents": rows,
         "bytes": sum(each.bytes for each in reading),
+        "estimated": sum(each.estimated for each in reading),
         "lines": None if None in lines else sum(each or 0 for each in lines),
         "seconds": None if None in seconds else max((each or 0.0 for each in seconds), default=0.0),
     }

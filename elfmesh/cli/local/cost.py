@@ -87,4 +87,8 @@ def _summary(found: dict[str, Any]) -> list[str]:
     words = [f"{count} agent{'' if count == 1 else 's'}", f"{shown_size(found['bytes'])} to read"]
     words += [] if lines is None else [f"about {lines} lines"]
     words += ["no rate is measured yet" if seconds is None else f"about {seconds:.3g} s"]
-    return [", ".join(words), *(f"{agent['agent']} refuses it: {agent['refusal']}" for agent in refused)]
+    sums = [", ".join(words)]
+    if found["estimated"]:
+        guess = f"{shown_size(found['estimated'])} of it are an estimate"
+        sums.append(f"{guess}, because compressed files do not state their size")
+    return [*sums, *(f"{agent['agent']} refuses it: {agent['refusal']}" for agent in refused)]

@@ -2,7 +2,7 @@
 
 Owns the sums and the refusal of a query that would read too much. The host measures (the facts "logs" and
 "reading"): whole logs, less what the time indexes spare a job with HISTORY. What a job reads is never more
-than was predicted, unless the logs have grown.
+than was predicted, unless the logs have grown, or a compressed file does not state its size (`estimated`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def cost_of(context: Context, streams: Collection[str], manifest: Manifest) -> A
         seconds=_sum([each.seconds for each in found]),
         bytes_max=context.policy.query_bytes,
         refusal=too_costly(context, streams, manifest) if manifest.leased else "",
+        estimated=sum(each.estimated for each in found),
     )
 
 
@@ -61,6 +62,7 @@ def _stream_cost(name: str, facts: dict[str, Any]) -> StreamCost:
         seconds=seconds,
         bytes_per_second=None if rate is None else round(rate),
         measured_on=str(facts["measured_on"]),
+        estimated=int(facts["estimated"]),
     )
 
 

@@ -147,6 +147,7 @@ class StreamCost(msgspec.Struct, frozen=True):
         seconds: the expected time; None: the agent has measured no rate.
         bytes_per_second: the rate of one reader of the agent.
         measured_on: "reads": all reads since the start of the agent; "sample": the first bytes of a log.
+        estimated: bytes of compressed files that do not state their size.
     """
 
     stream: str
@@ -156,6 +157,7 @@ class StreamCost(msgspec.Struct, frozen=True):
     seconds: float | None
     bytes_per_second: int | None
     measured_on: str
+    estimated: int = 0
 
 
 class AgentCost(msgspec.Struct, frozen=True):
@@ -172,6 +174,7 @@ class AgentCost(msgspec.Struct, frozen=True):
     seconds: float | None
     bytes_max: int | None = None
     refusal: str = ""
+    estimated: int = 0
 
 
 class VotesLoss(msgspec.Struct, frozen=True):

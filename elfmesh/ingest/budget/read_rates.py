@@ -5,7 +5,8 @@ second of processor time, because the elapsed time depends on the load of the ho
 yet is measured once, on its first bytes.
 
 A file counts if a new job would read it: the path of its stream lists it, and it is not compressed. With
-HISTORY, rotated and compressed files count too, and what the time index of a file spares does not.
+HISTORY, rotated and compressed files count too, and what the time index of a file spares does not. The size
+of a compressed file that does not state it is estimated from its beginning, once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from elfmesh.storage.starving import opened_file
 
 if TYPE_CHECKING:
     from elfmesh.control.jobs.manifest import Manifest
+    from elfmesh.ingest.sources.position import SourceId
     from elfmesh.ingest.sources.rotated import RotatedFile
     from elfmesh.ingest.sources.stream_times import StreamTimes
     from elfmesh.ingest.sources.time_index import WantedTimes
@@ -35,6 +37,9 @@ SAMPLE_BYTES = 256 << 10
 
 MEASURED_BYTES = 1 << 20
 """Reads below it are mostly the fixed cost of polls, which a backlog does not have."""
+
+FILES_MAX = 4096
+"""Files whose size is kept, so that a compressed one is sampled once."""
 
 READS, SAMPLE = "reads", "sample"
 
@@ -71,11 +76,13 @@ class LogCosts:
     ) -> None:
         self._streams, self._cores, self._times = streams, cores, times
         self._samples: dict[str, ReadRate] = {}
+        self._unfolded: dict[tuple[SourceId, int], tuple[int, bool]] = {}
 
     def sizes(self, manifest: Manifest | None = None) -> dict[str, Any]:
         """Return, by stream, the number of files that a new job would read, and the bytes, at most.
 
-        `manifest` is the job, which may take a range of times; None: a job that takes all.
+        "estimated" has the bytes of those files that do not state how many they have. `manifest` is the job,
+        which may take a range of times; None: a job that takes all.
         """
         names = self._streams if manifest is None else read_plan(manifest.text).streams
         return {name: self._size(name, manifest) for name in names if name in self._streams}
@@ -89,8 +96,26 @@ class LogCosts:
 
             wanted = wanted_times([manifest], name)
             times = None if wanted is None else self._times(name)
-        sizes = [_bytes_of(each, times, wanted) if resumed or times else each.size for each in files]
-        return {"files": len(files), "bytes": sum(sizes)}
+        if not resumed and times is None:
+            return {"files": len(files), "bytes": sum(each.size for each in files), "estimated": 0}
+        found = [(*self._whole(each), each) for each in files]
+        sizes = [(_bytes_of(each, whole, times, wanted), guessed) for whole, guessed, each in found]
+        return {
+            "files": len(files),
+            "bytes": sum(size for size, _ in sizes),
+            "estimated": sum(size for size, guessed in sizes if guessed),
+        }
+
+    def _whole(self, each: RotatedFile) -> tuple[int, bool]:
+        """Return how many bytes a file has when it is read, and whether this is an estimate."""
+        from elfmesh.ingest.sources.contents import expected_size
+
+        key = (each.id, each.size)
+        if key not in self._unfolded:
+            if len(self._unfolded) >= FILES_MAX:
+                self._unfolded.clear()
+            self._unfolded[key] = expected_size(each.path, each.size)
+        return self._unfolded[key]
 
     def reading(self, rates: Mapping[str, ReadRate], manifest: Manifest | None = None) -> dict[str, Any]:
         """Return the sizes by stream, and what was measured; `rates` are those of all reads, by path."""
@@ -162,23 +187,18 @@ def _files(config: StreamConfig, *, resumed: bool = False) -> list[RotatedFile]:
     )]  # fmt: skip
 
 
-def _bytes_of(each: RotatedFile, times: StreamTimes | None, wanted: WantedTimes | None) -> int:
-    """Return how many bytes a reader of a range takes of a file, at most.
-
-    A compressed file that does not state its length counts as it is on disk.
-    """
+def _bytes_of(each: RotatedFile, whole: int, times: StreamTimes | None, wanted: WantedTimes | None) -> int:
+    """Return how many bytes a reader of a range takes of a file of `whole` bytes, at most."""
     from elfmesh.ingest.sources.blocks import BLOCK_BYTES, LineCutter
-    from elfmesh.ingest.sources.contents import stated_size
     from elfmesh.ingest.sources.file import open_file
 
-    whole = max(each.size, stated_size(each.path))
     if times is None or wanted is None:
         return whole
     try:
         file = open_file(each.path, each.id, LineCutter)
         try:
             file.learn_head()
-            return whole - times.spared(file, wanted, BLOCK_BYTES)
+            return max(0, whole - times.spared(file, wanted, BLOCK_BYTES))
         finally:
             file.close()
     except (OSError, DataError):  # a reader of it reports why

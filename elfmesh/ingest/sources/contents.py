@@ -6,6 +6,7 @@ the whole file.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import struct
@@ -29,6 +30,16 @@ from elfmesh.storage.starving import opened, opened_file
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 GZIP_TRAILER_BYTES = 4
 ZSTD_HEADER_BYTES = 18
+SAMPLE_BYTES = 128 << 10
+"""Compressed bytes from which the size of a file is estimated: some milliseconds."""
+
+SAMPLE_STEP_BYTES = 4 << 10
+SAMPLE_RATIO_MAX = 256
+"""A beginning that unfolds better is not unfolded further."""
+
+TRUSTED_RATIO = 1.5
+"""The stated size counts unless the estimate is so many times larger, because the beginning may unfold better
+than the rest."""
 
 
 def is_compressed(path: str) -> bool:
@@ -147,6 +158,47 @@ def stated_size(path: str) -> int:
                     return 0
     except (OSError, struct.error, zstandard.ZstdError):
         return 0
+
+
+def expected_size(path: str, size: int) -> tuple[int, bool]:
+    """Return how many bytes a file of `size` bytes has when it is read, and whether this is an estimate.
+
+    A compressed file of several parts, or beyond 4 GiB, states less than it has. Its beginning tells: if that
+    unfolds much better than the stated size, the whole file is expected to unfold like it.
+    """
+    try:
+        with opened_file(Path(path), "rb") as file:
+            data = file.read(SAMPLE_BYTES) if compression(file.read(4)) and not file.seek(0) else b""
+    except OSError:
+        return size, False
+    made, ratio = _unfolded(data, path)
+    if len(data) >= size and ratio < SAMPLE_RATIO_MAX:
+        return max(size, made), False
+    stated = max(size, stated_size(path))
+    guess = round(ratio * size)
+    return (guess, True) if guess > stated * TRUSTED_RATIO else (stated, False)
+
+
+def _unfolded(data: bytes, path: str) -> tuple[int, float]:
+    """Return how many bytes the beginning of a compressed file has, and how many are made of one at best.
+
+    A frame gives its bytes in blocks, so what was read for the next block does not count.
+    """
+    made, read, ratio = 0, 0, 0.0
+
+    def on_bytes(count: int) -> None:
+        nonlocal read
+        read += count
+
+    try:
+        for part in decoded(io.BytesIO(data), path, SAMPLE_STEP_BYTES, on_bytes):
+            made += len(part)
+            ratio = max(ratio, made / read)
+            if ratio >= SAMPLE_RATIO_MAX:
+                break
+    except DataError:  # it is cut off
+        pass
+    return made, ratio
 
 
 def is_copy(path: str, fd: int) -> bool | None:

@@ -15,13 +15,13 @@ __all__ = ["api", "backend"]
 COUNT = "SELECT count(*) AS n FROM clicks"
 STREAM = {
     "stream": "clicks", "files": 2, "bytes": 1_500_000, "lines": 9000, "seconds": 0.75,
-    "bytes_per_second": 2_000_000, "measured_on": "reads",
+    "bytes_per_second": 2_000_000, "measured_on": "reads", "estimated": 0,
 }  # fmt: skip
 
 
 def row(name: str, stream: dict[str, Any] = STREAM, **of: Any) -> dict[str, Any]:
     about = {"agent": name, "id": name, "streams": [stream], "bytes_max": None, "refusal": ""}
-    return about | {key: stream[key] for key in ("bytes", "lines", "seconds")} | of
+    return about | {key: stream[key] for key in ("bytes", "lines", "seconds", "estimated")} | of
 
 
 def test_each_agent_has_a_line_and_the_last_line_is_the_sum(api: str, backend: FakeBackend) -> None:
@@ -49,6 +49,15 @@ def test_what_is_not_known_is_not_shown_and_refusals_are(api: str, backend: Fake
     assert lines[-2:] == [
         "1 agent, 1.5 MB to read, no rate is measured yet",
         "web2 refuses it: it would read 1.5 MB\\x1b",
+    ]
+
+
+def test_what_compressed_files_do_not_state_is_called_an_estimate(api: str, backend: FakeBackend) -> None:
+    backend.lists("cost", [row("web1", STREAM | {"estimated": 1_200_000}), row("web2")])
+    done = elf("explain", "--cost", COUNT, "--api", api)
+    assert done.stdout.splitlines()[-2:] == [
+        "2 agents, 3.0 MB to read, about 18000 lines, about 0.75 s",
+        "1.2 MB of it are an estimate, because compressed files do not state their size",
     ]
 
 

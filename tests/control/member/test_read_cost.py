@@ -20,6 +20,7 @@ def context(limit: int | None = None, **of: Any) -> Context:
     log: dict[str, Any] = {
         "files": 2,
         "bytes": 3000,
+        "estimated": 1000,
         "read_bytes": 2_000_000,
         "read_lines": 20_000,
         "cpu_seconds": 2.0,
@@ -43,6 +44,7 @@ def test_the_expected_time_is_that_of_one_reader() -> None:
     assert (log.bytes_per_second, log.seconds, log.lines) == (500_000, 0.006, 30)
     assert other.seconds == 0.001
     assert (found.bytes, found.lines, found.seconds) == (3500, 35, 0.007)
+    assert (log.estimated, found.estimated) == (1000, 2000)
     assert (found.bytes_max, found.refusal) == (None, "")
 
 

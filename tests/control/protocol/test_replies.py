@@ -66,6 +66,7 @@ FACTS: dict[str, dict[str, Any]] = {
         "clicks": {
             "files": 2,
             "bytes": 3000,
+            "estimated": 0,
             "read_bytes": 2_000_000,
             "read_lines": 20_000,
             "cpu_seconds": 2.0,

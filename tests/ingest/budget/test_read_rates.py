@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from elfmesh.ingest.stream_settings import StreamConfig
 from tests.ingest.sources.stretches import Host, log_of, short_stretches, wanted
 
 LINE = json.dumps({"ts": "2026-01-01T00:00:00Z", "status": 200}) + "\n"
+NOTHING = {"files": 0, "bytes": 0, "estimated": 0}
 
 
 def config(path: Path, **of: Any) -> StreamConfig:
@@ -35,9 +37,9 @@ def test_files_that_a_new_job_reads_count(tmp_path: Path) -> None:
         "none": config(tmp_path / "missing"),
     }
     assert LogCosts(streams).sizes() == {
-        "all": {"files": 2, "bytes": 5 * len(LINE)},
-        "new": {"files": 0, "bytes": 0},
-        "none": {"files": 0, "bytes": 0},
+        "all": {"files": 2, "bytes": 5 * len(LINE), "estimated": 0},
+        "new": NOTHING,
+        "none": NOTHING,
     }
 
 
@@ -97,8 +99,40 @@ def test_a_job_with_history_reads_rotated_and_compressed_files_too(tmp_path: Pat
     for read_from in ("beginning", "end"):
         costs = LogCosts({"log": config(tmp_path / "a.log", read_from=read_from)})
         found = costs.sizes(job("HISTORY '1 h' UNTIL HISTORY"))
-        assert found == {"log": {"files": 4, "bytes": 132 * len(LINE)}}
-    assert costs.sizes(job("")) == {"log": {"files": 0, "bytes": 0}}
+        assert found == {"log": {"files": 4, "bytes": 132 * len(LINE), "estimated": 0}}
+    assert costs.sizes(job("")) == {"log": NOTHING}
+
+
+def test_a_compressed_file_that_does_not_state_its_size_is_predicted_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    lines = [
+        json.dumps({"ts": rng.getrandbits(60), "status": rng.randrange(600)}) + "\n" for _ in range(40_000)
+    ]
+    text = "".join(lines).encode()
+    parts = [text[at : at + 200_000] for at in range(0, len(text), 200_000)]
+    writer = zstandard.ZstdCompressor().compressobj()
+    unstated = {
+        "a.log.1.gz": b"".join(map(gzip.compress, parts)),
+        "a.log.2.zst": b"".join(map(writer.compress, parts)) + writer.flush(),
+        "a.log.3.zst": b"".join(map(zstandard.ZstdCompressor().compress, parts)),
+    }
+    (tmp_path / "a.log").write_text(LINE)
+    costs = LogCosts({"log": config(tmp_path / "a.log")})
+    for name, data in unstated.items():
+        (tmp_path / name).write_bytes(data)
+        found = costs.sizes(job("HISTORY '1 h' UNTIL HISTORY"))["log"]
+        assert found["bytes"] - len(LINE) == pytest.approx(len(text), rel=0.15), name
+        assert found["estimated"] == found["bytes"] - len(LINE), name
+        monkeypatch.setattr("elfmesh.ingest.sources.contents.expected_size", None)  # it is kept
+        assert costs.sizes(job("HISTORY '1 h' UNTIL HISTORY"))["log"] == found
+        monkeypatch.undo()
+        (tmp_path / name).unlink()
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "a.log.2.zst").write_bytes(zstandard.ZstdCompressor().compress(text))
+    stated = costs.sizes(job("HISTORY '1 h' UNTIL HISTORY"))["log"]
+    assert stated == {"files": 3, "bytes": len(LINE) + 2 * len(text), "estimated": 0}
 
 
 def test_the_time_index_lowers_the_cost_of_a_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +149,6 @@ def test_the_time_index_lowers_the_cost_of_a_range(tmp_path: Path, monkeypatch: 
         assert predicted < whole / 10
         host.read(wanted(9900))
         assert 0 < host.bytes_read <= predicted
-        assert costs.sizes(job("")) == {"log": {"files": 1, "bytes": whole}}
+        assert costs.sizes(job("")) == {"log": {"files": 1, "bytes": whole, "estimated": 0}}
         until = costs.sizes(job("UNTIL TIMESTAMP '1970-01-01 00:02:00'"))["log"]["bytes"]
         assert until < whole / 10

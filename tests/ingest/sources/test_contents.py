@@ -7,13 +7,16 @@ import os
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.ingest.sources.contents import (
+    SAMPLE_BYTES,
     Inflated,
     common_bytes,
     ends_at,
+    expected_size,
     holds,
     is_compressed,
     is_copy_of,
@@ -142,3 +145,34 @@ def test_a_compressed_file_is_read_forward_in_any_pieces(tmp_path: Path) -> None
         assert (inflated.read(10), inflated.finished) == (b"", True)
     finally:
         inflated.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"plain" * 9, (45, False)),
+        (b"", (0, False)),
+        (gzip.compress(b"x" * 500, mtime=0) + gzip.compress(b"y" * 300, mtime=0), (800, False)),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(b"x" * 900), (900, False)),
+        (b"\x1f\x8bdamaged", (9, False)),
+        (b"\x28\xb5\x2f\xfddamaged", (11, False)),
+    ],
+)
+def test_a_short_file_has_the_size_that_it_unfolds_to(
+    tmp_path: Path, data: bytes, expected: tuple[int, bool]
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(data)
+    assert expected_size(str(path), len(data)) == expected
+    assert expected_size(str(tmp_path / "missing"), 7) == (7, False)
+
+
+def test_a_file_that_unfolds_without_end_is_not_unfolded(tmp_path: Path) -> None:
+    data = gzip.compress(bytes(200 << 20), 9)
+    path = tmp_path / "a.log.gz"
+    for parts, least in (data, 200 << 20), (data + gzip.compress(b"x"), 40 << 20):
+        path.write_bytes(parts)
+        found, guessed = expected_size(str(path), len(parts))
+        assert found >= least
+        assert guessed is (parts != data)
+    assert len(data) > SAMPLE_BYTES
