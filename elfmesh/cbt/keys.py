@@ -40,7 +40,7 @@ from elfmesh.cbt.columns import (
     valid_mask,
 )
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys
-from elfmesh.cbt.nested import is_nested_key, nested_values
+from elfmesh.cbt.nested import check_keys, is_nested_key
 from elfmesh.errors import DataError
 
 _BYTES = -1
@@ -198,8 +198,7 @@ def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array
     if not trusted:
         for column in columns:
             column.validate(full=True)
-            if is_nested_key(column.type):
-                nested_values(column)
+            check_keys(column)
         if not form.plain:
             _check_canonical(parts, columns)
     return tuple(columns)

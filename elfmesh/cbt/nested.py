@@ -1,4 +1,4 @@
-"""Lists, structs and maps as keys: bytes that identify their values, in columns that know their type.
+"""Lists, structs and maps as keys and states: bytes that identify their values, and know their type.
 
 A column of a `NestedType` has the sort keys of its values (`sort_bytes`), and is encoded, hashed and merged
 like BINARY. A wider type has the same bytes, so a list of integers and the equal list of doubles are one key.
@@ -63,6 +63,12 @@ def nested_values(keys: pa.Array) -> pa.Array:
     read = reader(kind.value_type)
     found = [None if each is None else read_sorted(each, read) for each in keys.storage.to_pylist()]
     return from_python(found, kind.value_type)
+
+
+def check_keys(column: pa.Array) -> None:
+    """Raise ValueError if a column from outside has keys that are no values of its type."""
+    if is_nested_key(column.type):
+        nested_values(column)
 
 
 def retyped(keys: pa.Array, kind: NestedType) -> pa.Array:

@@ -11,6 +11,7 @@ from elfmesh.cbt.growing import Growing
 from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
 from elfmesh.cbt.laws.records import Records
+from elfmesh.cbt.nested import check_keys
 
 _INT64 = np.iinfo(np.int64)
 
@@ -42,6 +43,7 @@ class Extreme(Law):
         column = state.parts.get("value")
         if len(state.parts) != 1 or not isinstance(column, pa.Array) or column.type != state.type:
             raise ValueError(f"a {self.kind} has columns {sorted(state.parts)}")
+        check_keys(column)
 
 
 class ExtremeAccumulator(Accumulator):

@@ -15,6 +15,7 @@ from elfmesh.cbt.columns import is_orderable_as_int, promote, to_int64, type_nam
 from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values
 from elfmesh.cbt.laws.records import Records
+from elfmesh.cbt.nested import check_keys
 from elfmesh.errors import DataError
 
 _INT64 = np.iinfo(np.int64)
@@ -80,6 +81,7 @@ class First(Law):
             (seen == 0) & ((by != 0) | (rest != 0) | np.asarray(value.is_valid()))
         ).any():
             raise ValueError(f"a {self.kind} has a value without a record")
+        check_keys(value)
 
 
 class FirstAccumulator(Accumulator):

@@ -12,6 +12,7 @@ from elfmesh.cbt.columns import byte_layout, canonical_floats, is_bytes, promote
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
 from elfmesh.cbt.laws.blobs import check_binary, count_values, pack_values, unpack_values
 from elfmesh.cbt.laws.pairs import VALUE_BYTES_MAX, Pairs, check_lengths
+from elfmesh.cbt.nested import check_keys, is_nested_key, nested_values
 
 COLLECT_DEFAULT, COLLECT_MAX = 100, 10_000
 _PAIRS_MIN = 1 << 16
@@ -66,7 +67,8 @@ class Collect(KeepsValues):
         """Return a list of the values' type, empty without values."""
         values, owners = unpack_values(state.parts["items"], state.type)
         cuts = np.searchsorted(owners, np.arange(rows + 1)).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(cuts), values)
+        shown = nested_values(values) if is_nested_key(values.type) else values
+        return pa.ListArray.from_arrays(pa.array(cuts), shown)
 
     def check(self, state: State, rows: int) -> None:
         check_parts(state, {"items"})
@@ -95,6 +97,7 @@ def checked_items(state: State) -> tuple[pa.Array, np.ndarray]:
     column = check_binary(state.parts["items"], "a list of values")
     values, owners = unpack_values(column, state.type)
     values.validate(full=True)  # pa.ArrowInvalid is a ValueError
+    check_keys(values)
     if is_bytes(values.type) and (np.diff(byte_layout(values)[0]) > VALUE_BYTES_MAX).any():
         raise ValueError(f"a {state.kind} has a value over {VALUE_BYTES_MAX} bytes")
     if pa.types.is_floating(state.type) and canonical_floats(values) is not values:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from elfmesh.cbt import Content
 from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.nested import is_nested_key, nested_values
 from elfmesh.ql.engine.finalise import sorted_rows
 from elfmesh.ql.expressions.nodes import Expr, Ref, walk
 from elfmesh.ql.functions.compiler import read_column
@@ -125,7 +126,8 @@ def _blocks(content: Content) -> Iterator[pa.Table]:
         columns = dict(zip(rows.layout.keys, map(read_column, rows.keys), strict=True))
         for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
             for suffix, column in LAWS[kind].partial(state, rows.count).items():
-                columns[f"{name} {suffix}" if suffix else name] = column
+                shown = nested_values(column) if is_nested_key(column.type) else column
+                columns[f"{name} {suffix}" if suffix else name] = shown
         yield pa.table(columns)
 
 

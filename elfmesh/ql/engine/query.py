@@ -9,7 +9,7 @@ Paper: ELF 2.1 (the function that an agent applies to each batch, and the final 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from elfmesh.ql.expressions.operand import Env, ExprKey, Operand
 from elfmesh.ql.expressions.operators import condition_operand
 from elfmesh.ql.functions.compiler import Compiler
 from elfmesh.ql.plan.impossible import comparisons, explained, is_impossible, remedy
-from elfmesh.ql.plan.reduction import distinct_columns
+from elfmesh.ql.plan.reduction import distinct_columns, holds_nested, laws_of_values
 from elfmesh.ql.plan.statement import (
     LOOKED_UP,
     MAIN,
@@ -280,14 +280,24 @@ class PartQuery:
         def condition(expr: Expr | None) -> Operand | None:
             return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
 
-        def plain(expr: Expr) -> Operand:
+        def value(expr: Expr, laws: Collection[str] = ()) -> Operand:
             operand = compiler.compile(expr)
-            if is_nested(operand.type):
+            if is_nested(operand.type) and not holds_nested(laws, maps=has_map(operand.type)):
                 raise compiler.error(
                     expr,
                     f"a value of type {type_name(operand.type)} cannot be aggregated",
                     "Name a part of it, x[0], x['key'] or x.name, or write array_join(x, ',').",
                 )
+            return storable(expr, operand)
+
+        def storable(expr: Expr, operand: Operand) -> Operand:
+            try:
+                if is_nested(operand.type):
+                    nested_type(operand.type)
+            except ValueError as error:
+                raise compiler.error(
+                    expr, f"this value cannot be a column: {error}", "Name a part of it."
+                ) from None
             return operand
 
         def key(expr: Expr) -> Operand:
@@ -300,25 +310,20 @@ class PartQuery:
                     f"a value of type {type_name(operand.type)} cannot be grouped",
                     "Group by its entries, map_entries(m), or by one of its values, m['key'].",
                 )
-            try:
-                nested_type(operand.type)
-            except ValueError as error:
-                raise compiler.error(
-                    expr, f"this value cannot be a column: {error}", "Name a part of it."
-                ) from None
-            return operand
+            return storable(expr, operand)
 
         where = condition(plan.where)
+        laws = laws_of_values(self.statement.tables[0])
         counted = {one.name for one in plan.distincts if not one.counted} - {one.table for one in plan.folds}
         return _Compiled(
             None if plan.where is None or where is None else (ExprKey(plan.where), where),
             tuple(key(expr) for expr in plan.keys),
-            tuple(plain(expr) for expr in plan.values),
+            tuple(value(expr, laws[f"v{at}"]) for at, expr in enumerate(plan.values)),
             tuple(
-                (one, tuple(map(key if one.name in counted else plain, one.args)), condition(one.where))
+                (one, tuple(map(key if one.name in counted else value, one.args)), condition(one.where))
                 for one in plan.distincts
             ),
-            None if plan.seal is None else self._seal(plan.seal, condition, plain),
+            None if plan.seal is None else self._seal(plan.seal, condition, value),
         )
 
     def _seal(
@@ -344,7 +349,7 @@ class PartQuery:
         if carried:
             keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
         keys = {name: _key(array) for name, array in keys.items()}
-        values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
+        values = {f"v{at}": _key(value.array(env)) for at, value in enumerate(compiled.values)}
         tables, places = {}, {}
         counted: Bools | None = None  # the records that are no punctuations
         if (seal := compiled.seal) is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection
+
 from msgspec import Struct, field
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Ref, SealClause
@@ -19,6 +22,10 @@ from elfmesh.ql.plan.statement import (
     TableSpec,
 )
 
+ORDER = "order"
+_BY_ORDER = ("first", "last")
+_MAP_LAWS = {*_BY_ORDER, "collect", "count"}
+_NESTED_LAWS = {*_MAP_LAWS, "min", "max", "set"}
 _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 
 
@@ -88,6 +95,20 @@ def seals_table(seal: SealClause) -> TableSpec:
 def distinct_columns(count: int) -> tuple[str, ...]:
     """Return the key columns of a distinct table after the group keys: x, x1, x2, ..."""
     return tuple(f"x{at or ''}" for at in range(count))
+
+
+def laws_of_values(table: TableSpec) -> dict[str, set[str]]:
+    """Return, by column of values, the laws over it; ORDER for the order of `first` and `last`."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for law, columns in table.aggregates.values():
+        for at, name in enumerate((columns,) if isinstance(columns, str) else columns or ()):
+            found[name].add(ORDER if at and law in _BY_ORDER else law.partition(":")[0])
+    return found
+
+
+def holds_nested(laws: Collection[str], *, maps: bool) -> bool:
+    """Return whether all laws over a column take lists and structs, or maps, which have no order."""
+    return bool(laws) and (_MAP_LAWS if maps else _NESTED_LAWS).issuperset(laws)
 
 
 def makes_list(expr: Expr) -> bool:

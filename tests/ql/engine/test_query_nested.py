@@ -88,6 +88,20 @@ def rows(text: str, table: pa.Table = DATA) -> list[tuple[Any, ...]]:
             "SELECT l FROM t UNION SELECT array(1, 2) AS l FROM t",
             [(None,), ([],), ([1, 2],), ([3],), ([3, None],)],
         ),
+        (
+            "SELECT min(l) AS a, max(l) AS b, any_value(st) AS c, count(st) AS d, max_by(l, id) AS e,"
+            " array_agg(l) AS f, collect_set(l, 2) AS g FROM t",
+            [([], [3, None], STRUCTS[4], 4, [3, None], [[], [1, 2], [1, 2], [3], [3, None]], [[], [1, 2]])],
+        ),
+        (
+            "SELECT id % 2 AS a, max(struct(id, s)).s AS s, min(l) FILTER (WHERE id > 4) AS l FROM t"
+            " WHERE st IS NOT NULL GROUP BY id % 2 HAVING max(l) >= array(1)",
+            [(0, "a,b", None), (1, "", [])],
+        ),
+        ("SELECT max(l) AS m FROM (SELECT id % 2 AS k, min(l) AS l FROM t GROUP BY id % 2) x", [([1, 2],)]),
+        ("SELECT max(l) OVER (ORDER BY id) AS m FROM t WHERE id > 4 ORDER BY id", [([],), ([3, None],)]),
+        ("SELECT min(l) AS a, array_agg(st) AS b FROM t WHERE false", [(None, [])]),
+        ("SELECT array_agg(map(s, id)) AS m FROM t WHERE id > 4", [([[("", 5)], [("c", 6)]],)]),
         ("SELECT array(0.0D, id) AS k, count(*) AS n FROM t WHERE id < 2 GROUP BY k", [([0.0, 1.0], 1)]),
         (
             "SELECT count(*) AS n FROM t GROUP BY array(date_add(DATE'1970-01-01', days)) ORDER BY n",
@@ -173,15 +187,47 @@ def test_groups_of_lists_span_intervals_as_those_of_their_text(window: str) -> N
         assert sorted(shown, key=str) == sorted(table.to_pylist(), key=str)
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        "TUMBLE(ts, INTERVAL '1' MINUTE)",
+        "HOP(ts, INTERVAL '10' SECOND, INTERVAL '2' MINUTE)",
+        "SESSION(ts, INTERVAL '10' SECOND)",
+        "ROWS(5, 2)",
+    ],
+)
+def test_states_of_lists_span_intervals_as_those_of_their_text(window: str) -> None:
+    found, expected = (
+        run(
+            f"SELECT min({value}) AS a, max({value}) AS b, last({value}) AS c, array_agg({value}, 3) AS d,"
+            f" count({value}) AS e FROM t GROUP BY {window}",
+            RECORDS,
+        )
+        for value in ("split(s, ',')", "s")
+    )
+    assert found.keys() == expected.keys()
+    for index, table in expected.items():
+        assert found[index].to_pylist() == [
+            {name: _split(value) for name, value in row.items()} for row in table.to_pylist()
+        ]
+
+
+def _split(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_split(each) for each in value]
+    return value.split(",") if isinstance(value, str) else value
+
+
 def test_partial_aggregates_of_lists_have_the_lists() -> None:
-    text = "SELECT l, count(*) AS n, count(DISTINCT st) AS d FROM t GROUP BY l"
+    text = "SELECT l, count(*) AS n, count(DISTINCT st) AS d, max(st) AS m FROM t GROUP BY l"
     query = Query(expand(parse(text), DATA.column_names))
     panes = Panes(query.statement.tables, None)
     for name, batch in query.prepare(DATA.combine_chunks().to_batches()[0]).tables.items():
         panes.insert(name, np.zeros(batch.num_rows, np.int64), batch)
     window = panes.window(0)
     assert window is not None
-    table = partial_table(query.statement, window).select(["l", "n"])
+    table = partial_table(query.statement, window).select(["l", "n", "m"])
     assert [tuple(row.values()) for row in table.to_pylist()] == [
-        (None, 1), ([], 1), ([1, 2], 2), ([3], 1), ([3, None], 1)
+        (None, 1, None), ([], 1, STRUCTS[4]), ([1, 2], 2, STRUCTS[0]), ([3], 1, STRUCTS[2]),
+        ([3, None], 1, None),
     ]  # fmt: skip
