@@ -27,7 +27,8 @@ pytestmark = [
 
 FEW = {
     "having#1", "having#2", "nonansi/string-functions#49", "typeCoercion/native/decimalPrecision#1",
-    "own/mixed#91", "subquery/in-subquery/simple-in#4", "group-by-alias#9",
+    "own/mixed#91", "subquery/in-subquery/simple-in#4", "group-by-alias#9", "own/having#23",
+    "own/collections#11", "own/collections#17",
     "order-by-and-having-on-top-of-aggregate-with-join#26",
 }  # fmt: skip
 """Asked of Spark each time."""
