@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Expr, FieldRef, walk
 from elfmesh.ql.expressions.text_source import SourceText, TextPosition
+from elfmesh.ql.functions.nested.structs import struct_fields
 from elfmesh.ql.plan.names import Bare
 from elfmesh.text import suggest
 
@@ -225,12 +226,15 @@ class NameScope:
             self._bare.append(Bare(one.stream, name, at, names))
 
     def structure(self, parts: Sequence[str]) -> int:
-        """Return how many names at the start of a path are a known column with nested fields.
+        """Return how many names at the start of a path are a known column or an alias with nested fields.
 
         Returns 0 otherwise.
         """
         if len(parts) < 2:
             return 0
+        item = self._earlier.get(parts[0].lower()) if self.clause == LATE else None
+        if item is not None and parts[1] in struct_fields(item) and not self.qualifies(parts[0]):
+            return 1
         for one in self.inputs:  # an input has priority over a column with its name
             if one.answers_to(parts[0]):
                 if one.columns is None or one.find(".".join(parts[1:])) is not None:

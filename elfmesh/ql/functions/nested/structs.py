@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from elfmesh.ql.expressions.nodes import Call
+from elfmesh.ql.expressions.nodes import Call, Expr, Literal
 from elfmesh.ql.expressions.operand import Operand, lift_arrays
 from elfmesh.ql.expressions.registry import CompileContext, function, literal_text
 from elfmesh.ql.values.types import STRING, type_name
@@ -27,6 +27,16 @@ def field_names(context: CompileContext, call: Call) -> list[str]:
     names = msgspec.json.decode(call.option, type=list[str])
     _check_names(context, call, names, _HINTS[call.name])
     return names
+
+
+def struct_fields(expr: Expr) -> Sequence[str]:
+    """Return the names of the fields of a struct that an expression makes; none of other expressions."""
+    match expr:
+        case Call(name="struct"):
+            return msgspec.json.decode(expr.option, type=list[str])
+        case Call(name="named_struct"):
+            return [str(name.value) for name in expr.args[::2] if isinstance(name, Literal)]
+    return ()
 
 
 def _check_names(context: CompileContext, call: Call, names: Sequence[str], hint: str) -> None:

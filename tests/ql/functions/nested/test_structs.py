@@ -65,6 +65,25 @@ def test_structs_are_keys_of_groups_and_their_fields_are_selected() -> None:
     assert table.to_pylist() == [{"odd": None, "n": 1}, {"odd": 0, "n": 2}, {"odd": 1, "n": 2}]
 
 
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        ("ORDER BY k.odd DESC", [1, 0]),
+        ("ORDER BY k.inner.name", [1, 0]),
+        ("HAVING k.odd = 0", [0]),
+        ("HAVING K.inner.name < 'b' ORDER BY k.odd", [1]),
+    ],
+)
+def test_having_and_order_by_read_the_fields_of_a_struct_by_its_alias(tail: str, expected: list[int]) -> None:
+    item = "struct(a % 2 AS odd, named_struct('name', b) AS inner) AS k"
+    data = {"a": [1, 2, 3], "b": ["a", "b", "a"], "k.odd": [9, 9, 9], "z": [1, 1, 1]}
+    (table,) = run(f"SELECT {item}, count(*) AS n FROM t GROUP BY k {tail}", data).values()
+    assert [row["k"]["odd"] for row in table.to_pylist()] == expected
+    assert refusal(f"SELECT {item}, count(*) FROM t GROUP BY k ORDER BY k.z", **data).startswith(
+        "104: k.z must"
+    )
+
+
 def test_the_column_of_a_struct_has_the_name_of_its_call() -> None:
     (table,) = run("SELECT struct(a, b), named_struct('p', a) FROM t", COLUMNS).values()
     assert table.column_names == ["struct(a, b)", "named_struct(p, a)"]
