@@ -93,6 +93,7 @@ NOT_OURS = {
     "parse_user_agent": "another data base of agents, with categories of devices",
     "parse_yaml": "no format of ours",
     "unflatten": "an object is no value: its fields are columns",
+    **dict.fromkeys(("to_string: Array", "to_string: Object"), "lists and maps have a text, as in Spark"),
 }
 FLOW = "'1.2.3.4', '5.6.7.8'"
 
@@ -258,8 +259,6 @@ EXPRESSIONS = {
     "to_string: False": "string(FALSE)",
     "to_string: Null": "coalesce(string(NULL), '')",
     "to_string: Timestamp": f"""date_format(TIMESTAMP '2020-01-01T00:00:00Z', "{ISO}")""",
-    "to_string: Array": "string(array())",
-    "to_string: Object": "string(map())",
     "to_unix_timestamp: Convert to a Unix timestamp (seconds)": f"unix_seconds({AT})",
     "to_unix_timestamp: Convert to a Unix timestamp (milliseconds)": f"unix_millis({AT})",
     "to_unix_timestamp: Convert to a Unix timestamp (microseconds)": f"unix_micros({AT})",
@@ -274,6 +273,6 @@ EXPRESSIONS = {
 def translation(name: str) -> Translation:
     """An example as a query, or why there is none."""
     function = name.partition(":")[0]
-    if function in NOT_OURS:
-        return NotOurs(NOT_OURS[function])
+    if (why := NOT_OURS.get(name, NOT_OURS.get(function))) is not None:
+        return NotOurs(why)
     return SINGLE[name] if name in SINGLE else out(EXPRESSIONS[name])
