@@ -27,6 +27,7 @@ from elfmesh.ingest.worker.cutting import CutPace
 from elfmesh.ingest.worker.jobs import LocalJob
 from elfmesh.ingest.worker.outcome import WorkerOutcome
 from elfmesh.ingest.worker.reader import Reader
+from elfmesh.ingest.worker.watermark import earlier_and_later
 from elfmesh.machine import Event
 from elfmesh.ql.engine.block import BlockRows
 from elfmesh.storage.crashes import NO_GUARD, CrashGuard, NoGuard
@@ -65,6 +66,7 @@ class Polled:
     Attributes:
         now_us: the wall clock before the poll.
         agreed_us: the same, limited by most agents' clocks.
+        latest_us: the same, or most agents' clocks if these are later.
         deliveries: parsed blocks, in order.
         places: positions by job.
         shedding: drop the blocks and count them.
@@ -73,6 +75,7 @@ class Polled:
 
     now_us: int
     agreed_us: int
+    latest_us: int
     deliveries: list[BlockDelivery]
     places: Mapping[str, ReaderPosition]
     shedding: bool = False
@@ -113,12 +116,12 @@ class Stream:
         seed: int = 0,
         encode: Encode = encode_parts,
         cpu_s: Callable[[], float] = lambda: 0.0,
-        agreed_us: Callable[[int], int] = lambda now_us: now_us,
+        peers_us: Callable[[], int | None] = lambda: None,
         guard: CrashGuard | NoGuard = NO_GUARD,
         rate: ReadRate | None = None,
     ) -> None:
         self._rate = rate or ReadRate()
-        self.agreed_us = agreed_us
+        self._peers_us = peers_us
         self._guard = guard
         self._cpu_s = cpu_s
         self.name, self.config, self.reader = name, config, reader
@@ -143,26 +146,36 @@ class Stream:
         rests: bool = False,
     ) -> Polled:
         """Read and parse new lines; with `rests`, the result has no places if there is nothing new."""
-        now_us = wall_us()  # before the poll, because it may miss later lines; see watermark.py
-        agreed_us = self.agreed_us(now_us)
+        clocks = self._clocks(wall_us)  # before the poll, because it may miss later lines; see watermark.py
         began = self._cpu_s()
         with timed("poll"):
             deliveries = self.reader.poll(bytes_max)
         self.polls += 1
         if rests and not deliveries and self._is_unmoved():
             self._tell_problems()
-            return Polled(now_us, agreed_us, [], {})
-        return self._polled(now_us, agreed_us, deliveries, shedding, self._cpu_s() - began)
+            return Polled(*clocks, [], {})
+        return self._polled(clocks, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
         """Check which sources are at their end, without reading."""
-        now_us = wall_us()
-        agreed_us = self.agreed_us(now_us)
+        clocks = self._clocks(wall_us)
         self.reader.look()
-        return self._polled(now_us, agreed_us, [], False)
+        return self._polled(clocks, [], False)
+
+    def agreed_us(self, now_us: int) -> int:
+        """Return a wall-clock time, or that of most agents if it is earlier."""
+        return earlier_and_later(now_us, self._peers_us())[0]
+
+    def _clocks(self, wall_us: Callable[[], int]) -> tuple[int, int, int]:
+        now_us = wall_us()
+        return now_us, *earlier_and_later(now_us, self._peers_us())
 
     def _polled(
-        self, now_us: int, agreed_us: int, deliveries: list[BlockDelivery], shedding: bool, cpu_s: float = 0.0
+        self,
+        clocks: tuple[int, int, int],
+        deliveries: list[BlockDelivery],
+        shedding: bool,
+        cpu_s: float = 0.0,
     ) -> Polled:
         self._tell_problems()
         reader = self.reader
@@ -173,7 +186,7 @@ class Stream:
         }
         apart = {(id(each.sources), id(each.positions)): (name, each) for name, each in places.items()}
         self._watched = list(apart.values())
-        return Polled(now_us, agreed_us, deliveries, places, shedding, cpu_s)
+        return Polled(*clocks, deliveries, places, shedding, cpu_s)
 
     def _is_unmoved(self) -> bool:
         """Return whether no job of the last full poll has moved.
@@ -253,12 +266,12 @@ class Stream:
                 if name in delivery.jobs and not job.log_has_ended:
                     sheds = polled.shedding or job.cost.is_beyond or (job.sheds and job.cost.is_in_the_way)
                     take = job.worker.shed if sheds else job.worker.feed
-                    take(delivery.parsed, delivery.block, polled.now_us, records)
+                    take(delivery.parsed, delivery.block, polled.latest_us, records)
                     job.doubt(records, delivery.block.source, delivery.block.stream or self.name)
                     job.cost.lines += delivery.parsed.lines
                     job.cost.lines_shed += delivery.parsed.lines if sheds else 0
             job.functions.check_groups(job.worker)
-            job.worker.observe(place.sources, polled.now_us, polled.agreed_us)
+            job.worker.observe(place.sources, polled.now_us, polled.agreed_us, polled.latest_us)
             began, frames = perf_counter(), len(outcome.frames)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
             at_end = all(each.at_end for each in place.sources)

@@ -62,7 +62,7 @@ class WorkerHost:
         frames: the frame log; used only in the lane "store".
         executor: runs reading, evaluation and syncing.
         wall_us: wall clock.
-        agreed_us: limits a wall-clock time by most agents' clocks.
+        peers_us: wall clock of most other agents; None: unknown.
         fatal: called with an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: no limit.
@@ -98,7 +98,7 @@ class WorkerHost:
         cpu_s: Callable[[], float] = lambda: 0.0,
         scheduler: Scheduler | None = None,
         gate: AuthorityGate | None = None,
-        agreed_us: Callable[[int], int] = int,
+        peers_us: Callable[[], int | None] = lambda: None,
         guard: CrashGuard | NoGuard = NO_GUARD,
         member: str = "",
     ) -> None:
@@ -117,7 +117,7 @@ class WorkerHost:
             name: str, config: StreamConfig, reader: Reader, apart: bool = False, **how: Any
         ) -> Ingest:
             return Ingest(
-                stream(name, config, reader, agreed_us=agreed_us, rate=self._rate_of(config)),
+                stream(name, config, reader, peers_us=peers_us, rate=self._rate_of(config)),
                 executor,
                 self._scheduler.open(POLL_BYTES, apart=apart),
                 wall_us=wall_us,

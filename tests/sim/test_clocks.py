@@ -23,12 +23,12 @@ QUIET = 3
 """The agent that writes nothing. It is neither the first nor the last one."""
 
 
-async def write(fleet: SimFleet, seconds: float, rng: random.Random) -> None:
-    """All agents but one write records with the right time."""
+async def write(fleet: SimFleet, seconds: float, rng: random.Random, quiet: int | None = QUIET) -> None:
+    """All agents but the quiet one write records with the right time."""
     end = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < end:
         for agent in fleet.agents:
-            if agent.number != QUIET:
+            if agent.number != quiet:
                 agent.log.write(line(wall_us(), rng.choice("abc"), rng.randrange(9)))
         await asyncio.sleep(0.25)
 
@@ -72,7 +72,7 @@ class SlowReader(MemoryReader):
 
 def test_the_peers_clocks_are_read_before_the_poll_like_our_own() -> None:
     reader = SlowReader(MemoryLog(1))
-    stream = Stream("log", StreamConfig("1", "json"), reader, agreed_us=lambda now_us: reader.clock_us)
+    stream = Stream("log", StreamConfig("1", "json"), reader, peers_us=lambda: reader.clock_us)
     polled = stream.poll(lambda: 5)
     assert (polled.now_us, polled.agreed_us) == (5, 0)
 
@@ -87,6 +87,23 @@ def test_a_quiet_agent_whose_clock_is_ahead_closes_no_interval_of_the_future(ahe
         assert quiet is not None
         clock = quiet.facts("clock")
         assert clock["now_us"] - clock["agreed_us"] > (ahead_s - 5) * 1e6, "numbers of ordered records"
+
+    vloop.run(main())
+
+
+@pytest.mark.parametrize("horizon", ["", " HORIZON '3 s'"])
+def test_records_with_the_right_time_count_where_the_clock_is_hours_behind(horizon: str) -> None:
+    """They are in their intervals, also the last one, whose end no record shows."""
+
+    async def main() -> None:
+        fleet = SimFleet(7, AGENTS)
+        fleet.agents[1].clock_s = -3 * 3600.0
+        await fleet.start()
+        await asyncio.sleep(10.0)  # the agents know each other's clocks
+        await write(fleet, 2.0, random.Random(1), quiet=None)
+        await fleet.apply(JOB.replace(" HORIZON '3 s'", horizon))
+        await write(fleet, 30.0, random.Random(2), quiet=None)
+        await exact(fleet)
 
     vloop.run(main())
 

@@ -37,6 +37,7 @@ from elfmesh.ingest.ports import HELD_BYTES_MAX, Results
 from elfmesh.ingest.scheduling.scheduler import Scheduler
 from elfmesh.ingest.stream_infos import infos_of, names_of
 from elfmesh.ingest.stream_settings import StreamConfig
+from elfmesh.ingest.worker.watermark import earlier_and_later
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
@@ -264,7 +265,7 @@ class LocalAgent:
             return {"problem": self.pump.problem or self.host.problem, **found}
         if topic == "clock":
             now_us = self._parts.wall_us()
-            return {"now_us": now_us, "agreed_us": self._agreed_us(now_us)}
+            return {"now_us": now_us, "agreed_us": earlier_and_later(now_us, self._peers_us())[0]}
         if topic == "round trips":
             return {"seconds": self.overlay.round_trips()}
         if topic == "functions":
@@ -324,10 +325,8 @@ class LocalAgent:
             },
         }
 
-    def _agreed_us(self, now_us: int) -> int:
-        """Return a wall clock time, or the time of the peers' clocks if that is earlier (D-13)."""
-        peers_us = self.overlay.peers_us(self._monotonic_s())
-        return now_us if peers_us is None else min(now_us, peers_us)
+    def _peers_us(self) -> int | None:
+        return self.overlay.peers_us(self._monotonic_s())
 
     def _fatal(self, error: BaseException) -> None:
         self.pump.fail(error)
@@ -360,7 +359,7 @@ class LocalAgent:
                 cpu_s=parts.cpu_s,
                 scheduler=parts.scheduler,
                 gate=self.gate,
-                agreed_us=self._agreed_us,
+                peers_us=self._peers_us,
                 guard=parts.guard,
                 member=parts.me.id.hex(),
             )

@@ -184,10 +184,12 @@ class StagedWorker:
         for part in self._parts:
             part.lost(gaps)
 
-    def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> None:
+    def observe(
+        self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None, latest_us: int | None
+    ) -> None:
         present = tuple(sources)
         for part in self._parts:
-            part.observe(present, now_us, agreed_us)
+            part.observe(present, now_us, agreed_us, latest_us)
 
     def pause(self, now_us: int) -> None:
         for part in self._parts:

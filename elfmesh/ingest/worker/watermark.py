@@ -9,7 +9,10 @@ It is the minimum over the sources (files) of what each has reached, and never d
   times `idle_us`, because the coming records may be live or a replay;
 - after a restart, a source has reached what the frames had sealed, and is as live or idle as before;
 - the clock is the agent's own, but never ahead of most peers' clocks (`agreed_us`);
-- no record moves it beyond the clock, so that one wrong time does not make all others late;
+- no record moves it beyond the clock, or most peers' clocks if these are later, so that one wrong time does
+  not make all others late;
+- for a source that is stamped by a clock over `BEHIND_US` ahead of the agent's own, most peers' clocks count,
+  because the agent's own clock is wrong;
 - of a job with an end (`until_us`), a source counts only once it was read to its end, so that the order of
   existing records does not matter, and the clock counts at once when it has passed the job's end (without
   sources, after `idle_us`).
@@ -34,6 +37,10 @@ LIVE_US = 5_000_000
 WRITING_US = 50_000
 """Minimum distance of the watermark from the clock: the time between the stamping of a record and its
 appearance in the file. Without it, records at the end of every interval would occasionally be late."""
+
+BEHIND_US = 60_000_000
+"""A source whose newest timestamp is so far ahead of the wall clock was stamped by a better one. It counts
+only as far as most peers' clocks."""
 
 UNFED_FACTOR = 2
 """Factor by which an empty source is awaited longer than a silent replay; applies once, when a job starts."""
@@ -97,12 +104,17 @@ class Watermark:
         self._reached_before = dict.fromkeys(sources, max(SINCE_EVER, reached_us))
 
     def observe(
-        self, sources: Iterable[tuple[Hashable, bool]], now_us: int, agreed_us: int | None = None
+        self,
+        sources: Iterable[tuple[Hashable, bool]],
+        now_us: int,
+        agreed_us: int | None = None,
+        latest_us: int | None = None,
     ) -> int:
         """Process the outcome of a poll; updates and returns the watermark.
 
         `sources` are all current sources, each with whether it was read to its end. `now_us` is the wall
-        clock before the poll; `agreed_us` the same, limited by most agents' clocks (None: no limit).
+        clock before the poll; `agreed_us` the same, limited by most agents' clocks (None: no limit);
+        `latest_us` the later one of both clocks.
         """
         present = dict(sources)
         for gone in [source for source in self._sources if source not in present]:
@@ -110,9 +122,11 @@ class Watermark:
         for source, at_end in present.items():
             state = self._source(source, now_us)
             state.at_end, state.ended = at_end, state.ended or at_end
+            state.fed_us = min(state.fed_us, now_us)
         if self._paused_us is None:
             by_clock_us = (now_us if agreed_us is None else agreed_us) - clock_lag_us(self._lateness_us)
-            self._value_us = max(self._value_us, self._reached(now_us, by_clock_us))
+            latest_us = now_us if latest_us is None else latest_us
+            self._value_us = max(self._value_us, self._reached(now_us, by_clock_us, latest_us))
         return self._value_us
 
     def _source(self, source: Hashable, now_us: int) -> _Source:
@@ -155,19 +169,23 @@ class Watermark:
     def _patience_us(self, state: _Source) -> int:
         return self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
 
-    def _reached(self, now_us: int, by_clock_us: int) -> int:
+    def _reached(self, now_us: int, by_clock_us: int, latest_us: int) -> int:
         if not self._sources:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
             idle = now_us - self._empty_since_us >= self._empty_us
             return by_clock_us if idle else SINCE_EVER
         self._empty_since_us = None
-        return min(self._reached_by(state, now_us, by_clock_us) for state in self._sources.values())
+        return min(
+            self._reached_by(state, now_us, by_clock_us, latest_us) for state in self._sources.values()
+        )
 
-    def _reached_by(self, state: _Source, now_us: int, by_clock_us: int) -> int:
+    def _reached_by(self, state: _Source, now_us: int, by_clock_us: int, latest_us: int) -> int:
         if self.until_us is not None and not state.ended:
             return SINCE_EVER
-        behind_us = max(SINCE_EVER, min(state.largest_us - self._lateness_us, now_us))
+        behind_us = max(SINCE_EVER, min(state.largest_us - self._lateness_us, latest_us))
+        if state.largest_us > now_us + BEHIND_US:
+            by_clock_us = latest_us - clock_lag_us(self._lateness_us)
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
@@ -175,6 +193,11 @@ class Watermark:
         if live or over or now_us - state.fed_us >= self._patience_us(state):
             return max(behind_us, by_clock_us)
         return behind_us
+
+
+def earlier_and_later(now_us: int, peers_us: int | None) -> tuple[int, int]:
+    """Return the earlier and the later one of this agent's wall clock and that of most peers (D-13)."""
+    return (now_us, now_us) if peers_us is None else (min(now_us, peers_us), max(now_us, peers_us))
 
 
 @safeguard("clock-lag")

@@ -148,8 +148,8 @@ class JobWorker:
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Process the records of one block.
 
-        `now_us` is for timestamps too far in the future. `records` are the rows of `parsed` if other jobs use
-        them as well, so that computed values are shared.
+        `now_us` is for timestamps too far in the future: the later one of this clock and most peers' clocks.
+        `records` are the rows of `parsed` if other jobs use them as well, so that computed values are shared.
         """
         if records is None:
             records = BlockRows(parsed.arrays, parsed.rows)
@@ -211,11 +211,17 @@ class JobWorker:
                 was_one = bucket in (CONTRIBUTED, FILTERED)
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
-    def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
+    def observe(
+        self,
+        sources: Iterable[SourceState],
+        now_us: int,
+        agreed_us: int | None = None,
+        latest_us: int | None = None,
+    ) -> int:
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
         ends = ((state.id, state.at_end) for state in present.values())
-        return self.times.watermark.observe(ends, now_us, agreed_us)
+        return self.times.watermark.observe(ends, now_us, agreed_us, latest_us)
 
     def pause(self, now_us: int) -> None:
         self.times.watermark.pause(now_us)

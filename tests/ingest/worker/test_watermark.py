@@ -3,10 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.ingest.worker.watermark import SINCE_EVER, WRITING_US, Watermark
+from elfmesh.ingest.worker.watermark import IDLE_US, SINCE_EVER, WRITING_US, Watermark
 
 S = 1_000_000
 NOW = 1_700_000_000 * S
+HOUR = 3_600 * S
 OLD = NOW - 86_400 * S
 
 
@@ -182,3 +183,31 @@ def test_a_job_with_an_end_does_not_wait_twice_for_files_that_are_not_there() ->
     mark.until_us = NOW
     assert mark.observe([], NOW) == SINCE_EVER
     assert mark.observe([], NOW + 5 * S) == NOW + 5 * S - WRITING_US
+
+
+def test_of_a_source_that_a_better_clock_stamps_the_clock_of_most_agents_counts() -> None:
+    mark = Watermark(0)
+    behind = NOW - 3 * HOUR
+    mark.fed("a", NOW - S, NOW)
+    assert mark.observe([("a", False)], behind, behind, NOW) == NOW - S
+    assert mark.observe([("a", True)], behind + S, behind + S, NOW + S) == NOW + S - WRITING_US
+    mark.fed("a", NOW + HOUR, NOW + 2 * S)  # one wrong time moves it no further than that clock
+    assert mark.observe([("a", False)], behind + 2 * S, behind + 2 * S, NOW + 2 * S) == NOW + 2 * S
+
+
+def test_own_times_of_a_clock_that_is_behind_count_by_that_clock() -> None:
+    mark = Watermark(0)
+    behind = NOW - 3 * HOUR
+    mark.fed("a", behind - S, NOW)
+    for seconds in range(20):
+        reached = mark.observe([("a", True)], behind + seconds * S, behind + seconds * S, NOW + seconds * S)
+        assert reached == behind + seconds * S - WRITING_US
+
+
+def test_a_clock_that_is_set_back_makes_no_source_wait_for_the_time_before() -> None:
+    mark = Watermark(0)
+    mark.fed("a", OLD, NOW)
+    mark.observe([("a", True)], NOW)
+    back = NOW - 3 * HOUR
+    mark.observe([("a", True)], back)
+    assert mark.observe([("a", True)], back + IDLE_US) == back + IDLE_US - WRITING_US
