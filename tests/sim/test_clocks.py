@@ -108,6 +108,23 @@ def test_records_with_the_right_time_count_where_the_clock_is_hours_behind(horiz
     vloop.run(main())
 
 
+@pytest.mark.parametrize("agents", [2, 3])
+def test_a_right_clock_beside_one_that_is_hours_ahead_closes_nothing_too_early(agents: int) -> None:
+    """With so few peers, the wrong clock is the later one of both, and the median of three."""
+
+    async def main() -> None:
+        fleet = SimFleet(7, agents)
+        fleet.agents[1].clock_s = 3 * 3600.0
+        await fleet.start()
+        await asyncio.sleep(10.0)
+        await write(fleet, 2.0, random.Random(1), quiet=None)
+        await fleet.apply(JOB)
+        await write(fleet, 30.0, random.Random(2), quiet=None)
+        await exact(fleet)
+
+    vloop.run(main())
+
+
 def test_a_clock_that_is_set_forward_closes_no_interval_of_the_future() -> None:
     async def main() -> None:
         fleet = await started(0.0)
