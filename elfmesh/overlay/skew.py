@@ -15,7 +15,7 @@ Paper: none; Cristian 1989, without the retries.
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import median, median_high
+from statistics import median_high, median_low
 
 US = 1_000_000
 
@@ -100,7 +100,10 @@ class Skew:
 
     @property
     def seconds(self) -> float | None:
-        """Return how far this clock is ahead of the median of the peers', None if none is known."""
-        if not self._ahead_us:
-            return None
-        return -median(self._ahead_us.values()) / US
+        """Return how far this clock is ahead of the median of the peers', None if none is known.
+
+        For an even number of peers it is the middle clock that is nearer to this one, because this one counts
+        as well: a right clock beside a right and a wrong one is not wrong.
+        """
+        clocks = self._ahead_us.values()
+        return -min(median_low(clocks), median_high(clocks), key=abs) / US if clocks else None

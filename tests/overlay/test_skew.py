@@ -37,6 +37,14 @@ def test_one_wrong_clock_among_the_peers_does_not_make_ours_wrong() -> None:
     assert skew.seconds == pytest.approx(-10 / US)
 
 
+@pytest.mark.parametrize("wrong_s", [3600, -3600])
+def test_a_right_clock_beside_a_right_and_a_wrong_one_is_right(wrong_s: int) -> None:
+    skew = Skew(lambda: EPOCH_US)
+    for number, ahead_us in enumerate((10, wrong_s * US)):
+        skew.answering(bytes([number]), -ahead_us, 1.0)
+    assert skew.seconds == pytest.approx(-10 / US)
+
+
 def test_nothing_is_claimed_where_nothing_is_known() -> None:
     skew = Skew(lambda: EPOCH_US)
     assert skew.seconds is None
