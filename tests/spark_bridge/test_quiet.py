@@ -27,8 +27,8 @@ print("started", flush=True)
 sys.stdin.read()
 print("later", file=sys.stderr, end="")
 '''
+    print("ours", file=sys.stderr)  # before the child, whose lines and their ends may be two writes
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    print("ours", file=sys.stderr)
     child.stdout.readline()
     sys.stdin.readline()
 print("after", file=sys.stderr, flush=True)
