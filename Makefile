@@ -52,7 +52,7 @@ quick: $(NATIVE) ## what a contributor runs before each commit: style, types, im
 		tests/test_tidy.py tests/test_mirror.py tests/test_errors.py tests/test_ids.py tests/test_units.py tests/test_wire.py tests/test_text.py \
 		tests/overlay tests/srt tests/cbt/tree tests/control tests/ql/text tests/ql/engine tests/sim/test_swarm_seeds.py::test_a_seed_holds_every_invariant
 
-test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (15 minutes)
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one (26 minutes)
 	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "(exhaustive or hypothesis) and not nightly" \
 		--hypothesis-profile exhaustive
 
@@ -184,7 +184,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: lint types imports docs test seeds test-numpy sanitize try-fleet ## everything .ci/run does
+check: lint types imports docs test seeds test-numpy sanitize try-fleet ## what .ci/run does, but for the long tests, and with 300 seeds
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600

@@ -122,7 +122,7 @@ class Watermark:
         for source, at_end in present.items():
             state = self._source(source, now_us)
             state.at_end, state.ended = at_end, state.ended or at_end
-            state.fed_us = min(state.fed_us, now_us)
+            state.fed_us = min(state.fed_us, now_us)  # records were taken by the later clock
         if self._paused_us is None:
             by_clock_us = (now_us if agreed_us is None else agreed_us) - clock_lag_us(self._lateness_us)
             latest_us = now_us if latest_us is None else latest_us
