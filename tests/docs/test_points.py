@@ -1,10 +1,11 @@
-"""The commands of docs/history/several-sites.md select what they state: a renamed test leaves no dead row."""
+"""The commands of docs/history select what they state: a renamed test leaves no dead row."""
 
 from __future__ import annotations
 
 import ast
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,22 @@ import pytest
 from benchmarks import wide_area
 
 TESTS = Path(__file__).parents[1]
-PAGE = TESTS.parent / "docs/history/several-sites.md"
-POINTS = 40
+PAGES = {
+    "expectations": range(1, 15),
+    "faults": range(31),
+    "planned-replication": range(1, 30),
+    "several-sites": range(1, 41),
+}
+"""The numbers of the points of each page."""
 ROW = re.compile(r"^\| (\d+)(?:, (\d+))? ([^|]*) \| (.*) \|$", re.M)
 COMMAND = re.compile(r"`([^`]+)`")
 
 
-def rows() -> dict[int, list[str]]:
+@cache
+def rows(page: str) -> dict[int, list[str]]:
     """The commands of each point."""
     found = dict[int, list[str]]()
-    for first, second, _, shown in ROW.findall(PAGE.read_text()):
+    for first, second, _, shown in ROW.findall((TESTS.parent / f"docs/history/{page}.md").read_text()):
         commands = [
             each for each in COMMAND.findall(shown) if each.split()[0] in ("pytest", "python", "make")
         ]
@@ -45,7 +52,7 @@ def _names(tree: ast.Module) -> set[str]:
     }
     found = set()
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             inside = [each for decorator in node.decorator_list for each in ast.walk(decorator)]
             used = [
                 assigned[each.id] for each in inside if isinstance(each, ast.Name) and each.id in assigned
@@ -73,15 +80,17 @@ def fault(command: str, tests: Path = TESTS) -> str:
     return f"no test {', '.join(unmatched)}" if unmatched else ""
 
 
-def test_each_point_has_a_command() -> None:
-    found = rows()
-    assert sorted(found) == list(range(1, POINTS + 1))
-    assert [point for point, commands in found.items() if not commands] == []
+@pytest.mark.parametrize("page", PAGES)
+def test_each_point_has_a_command(page: str) -> None:
+    assert sorted(rows(page)) == [*PAGES[page]]
+    assert [point for point, commands in rows(page).items() if not commands] == []
 
 
-@pytest.mark.parametrize("point", range(1, POINTS + 1))
-def test_the_commands_of_a_point_select_tests(point: int) -> None:
-    assert [f"{command}: {wrong}" for command in rows()[point] if (wrong := fault(command))] == []
+@pytest.mark.parametrize(
+    ("page", "point"), [(page, point) for page, points in PAGES.items() for point in points]
+)
+def test_the_commands_of_a_point_select_tests(page: str, point: int) -> None:
+    assert [f"{command}: {wrong}" for command in rows(page)[point] if (wrong := fault(command))] == []
 
 
 @pytest.mark.parametrize(
