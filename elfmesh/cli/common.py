@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
 PARQUET = "parquet"
+EXCERPT_MAX = 100
+"""Characters of a wrong line that an error shows."""
 ROWS_OUTPUT = (*FORMATS, *(name for name in ROW_FORMATS if name not in FORMATS), PARQUET)
 
 
@@ -199,15 +201,21 @@ def read_envelopes(path: str) -> list[Envelope]:
 
 
 def with_caret(error: QueryError, text: str) -> QueryError:
-    """Return the error with its source line, and a caret under its column."""
+    """Return the error with its source line, and a caret under its column.
+
+    Of a long line, it has the part around the column that fits on a terminal.
+    """
     lines = text.splitlines()
     if not 0 < error.line <= len(lines):
         return error
-    line = lines[error.line - 1]
-    column = max(error.column, 1)
-    shown = printable(line[: column - 1])
-    pointer = " " * len(shown) + "^"
-    message = f"{error.message}\n  {shown}{printable(line[column - 1 :])}\n  {pointer}"
+    line, at = lines[error.line - 1], max(error.column, 1) - 1
+    before, behind = printable(line[:at]), printable(line[at:])
+    if len(before) + len(behind) > EXCERPT_MAX:
+        room = max(EXCERPT_MAX // 2, EXCERPT_MAX - len(before))
+        behind = behind if len(behind) <= room else behind[:room] + "..."
+        room = max(EXCERPT_MAX // 2, EXCERPT_MAX - len(behind))
+        before = before if len(before) <= room else "..." + before[-room:]
+    message = f"{error.message}\n  {before}{behind}\n  {' ' * len(before)}^"
     return QueryError(message, line=error.line, column=error.column, hint=error.hint, source=error.source)
 
 

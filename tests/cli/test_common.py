@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.cli.common import within
+from elfmesh.cli.common import EXCERPT_MAX, with_caret, within
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.protocol.events import Reply
 from elfmesh.errors import QueryError
@@ -32,6 +32,17 @@ def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, back
     assert "There are ts, product. Refused by web1 and web2." in found.output
     second = within(QueryError("x", line=2, column=5), path.read_text(), TEXT.partition("\n")[2], "two")
     assert (second.line, second.column, second.source) == (7, 5, "two")
+
+
+@pytest.mark.parametrize("before", [0, 10, 60, 5000])
+@pytest.mark.parametrize("behind", [1, 10, 60, 5000])
+def test_a_caret_stands_under_its_column_and_a_long_line_is_cut_around_it(before: int, behind: int) -> None:
+    text = "a\n" + "x" * before + "!" + "y" * (behind - 1)
+    shown = str(with_caret(QueryError("no", line=2, column=before + 1), text)).splitlines()
+    assert shown[0] == f"query:2:{before + 1}: no"
+    assert shown[1][shown[2].index("^")] == "!"
+    assert len(shown[1]) <= 2 + EXCERPT_MAX + 2 * len("...")
+    assert (shown[1].strip() == text[2:]) == (before + behind <= EXCERPT_MAX)
 
 
 def test_an_agents_refusal_without_a_place_is_reported_as_it_is() -> None:
