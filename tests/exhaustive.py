@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-EXAMPLES_SHARE, EXAMPLES_MIN = 5, 15
+EXAMPLES_SHARE, EXAMPLES_MIN = 10, 10
 """`make test` tries so small a share of the examples that a test states, but so many; `make test-all` all."""
 ATTRIBUTE = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps the settings of a test; `settings` itself may decorate a test only once."""

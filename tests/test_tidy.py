@@ -106,9 +106,9 @@ def test_no_folder_is_a_heap() -> None:
     assert heaps == {}
 
 
-@pytest.mark.parametrize("path", AROUND, ids=lambda p: str(p.relative_to(ROOT)))
-def test_modules_of_tests_and_benchmarks_stay_readable(path: Path) -> None:
-    assert path.read_text().count("\n") <= LINES_MAX
+def test_modules_of_tests_and_benchmarks_stay_readable() -> None:
+    long = [str(path.relative_to(ROOT)) for path in AROUND if path.read_text().count("\n") > LINES_MAX]
+    assert long == []
 
 
 def test_a_mark_that_silences_a_tool_has_its_reason_beside_it() -> None:
@@ -139,6 +139,7 @@ CLOCKS = {
     for clock in ("monotonic", "perf_counter", "process_time", "thread_time")
     for unit in ("", "_ns")
 }
+CLOCK = re.compile("|".join(sorted(CLOCKS)))
 TESTS = [path for path in AROUND if path.is_relative_to(ROOT / "tests")]
 
 
@@ -193,7 +194,8 @@ def test_no_test_asserts_how_long_something_takes() -> None:
     guilty = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in TESTS
-        for line in asserted_times(ast.parse(path.read_text()))
+        if CLOCK.search(text := path.read_text())
+        for line in asserted_times(ast.parse(text))
     ]
     assert guilty == []
 
@@ -203,7 +205,8 @@ def test_no_test_has_a_time_out_of_its_own() -> None:
     guilty = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in TESTS
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "timeout" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Attribute)
         and node.attr == "timeout"
         and ast.unparse(node.value).endswith("mark")

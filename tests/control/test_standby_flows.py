@@ -69,6 +69,7 @@ def test_without_a_standby_all_of_its_open_window_is_lost() -> None:
     assert (record.missing, record.partly) == ([down], ())
 
 
+@pytest.mark.exhaustive
 def test_every_later_window_that_a_pane_belongs_to_has_the_prefix() -> None:
     found, down, _ = vloop.run(killed("STANDBY ALL LAG '100 ms'", HOP))
     assert len(found) >= 4
@@ -230,6 +231,7 @@ async def planned_within(rate: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_members_ship_no_more_bytes_per_second_than_the_budget_states() -> None:
     whole = vloop.run(planned_within("1 MB/s"))
     assert len(whole["members"]) == 6

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from tests.exhaustive import nightly
 from tests.sim.test_stories import master
 from tests.sim.world import vloop
@@ -117,6 +119,7 @@ async def trembles(seconds: float) -> int:
     return len(planned.plans) - changes
 
 
+@pytest.mark.exhaustive
 def test_a_load_that_changes_by_a_tenth_moves_nothing() -> None:
     assert vloop.run(trembles(180.0)) == 0
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.apart
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
-QUICK_INPUTS = 150
+QUICK_INPUTS = 60
 QUICK_PROCESSES = 4
 ALL_TIMES, NIGHTLY_TIMES = 0.15, 5
 """How many times the inputs that a harness states `make test-all` and `make test-nightly` take."""

@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 
 from elfmesh.storage.deadletters import read_dead_letter
+from tests.exhaustive import few
 from tests.sim.test_agents import Results, closed, ended_us, masters, write
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, until
@@ -38,7 +39,7 @@ PATHS = TEXT.replace("DEADLINE", "PATHS 3 ACROSS region DEADLINE")
 
 
 @pytest.mark.parametrize("text", [TEXT, PATHS], ids=["one tree", "paths"])
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("restarted", few((True, False), 1))
 def test_a_member_that_was_cut_off_loses_no_record_in_silence(restarted: bool, text: str) -> None:
     async def main() -> tuple[SimFleet, SimAgent, Results]:
         rng = random.Random(3)
@@ -102,7 +103,7 @@ async def joins(fleet: SimFleet, at: SimAgent) -> SimAgent:
     return agent
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", few((True, False), 1))
 def test_what_a_member_contributed_to_a_master_that_was_cut_off_is_counted_once(both: bool) -> None:
     """The master gives it a number, which another agent may get on the other side, and closes nothing."""
 

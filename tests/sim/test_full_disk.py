@@ -19,6 +19,7 @@ from elfmesh.storage.framelog import FrameLog
 from elfmesh.storage.frames import Released, Sealed, SealedInterval
 from elfmesh.storage.results.logs import ResultsLogs
 from elfmesh.storage.storage import MemoryStorage
+from tests.exhaustive import few
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
@@ -148,7 +149,7 @@ async def _wait_and_go_on(scenario: Scenario, system: SimOS, path: type[SimPath]
     await swarm.end()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", few((0, 1), 1))
 def test_an_agent_without_room_is_away_until_there_is_room_and_does_not_end(seed: int) -> None:
     quiet()
     scenario = replace(calm(seed, 4), safety_s=60.0)

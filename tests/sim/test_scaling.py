@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from elfmesh.control.jobs.records import ResultRecord
+from tests.exhaustive import few
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
@@ -62,7 +63,7 @@ async def _scaled(scenario: Scenario, system: SimOS, path: type[SimPath], *, tog
     await swarm.end()
 
 
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("together", few((True, False), 1))
 def test_a_fleet_is_scaled_down_restarted_and_scaled_up_again(together: bool) -> None:
     quiet()
     scenario = calm(1, HOSTS)

@@ -207,7 +207,7 @@ def test_open_findings_are_still_open(pool: ProcessPoolExecutor) -> None:
         assert found["wrong"], f"{name} holds now: move it to REGRESSIONS"
 
 
-@pytest.mark.parametrize("safeguard", few(QUICK, 3))
+@pytest.mark.parametrize("safeguard", few(QUICK, 1))
 def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) -> None:
     """One that holds in the same seed with the safeguard."""
     measure(tmp_path / "journal", [safeguard], QUICK_SEEDS)

@@ -53,12 +53,12 @@ def test_a_seed_holds_every_invariant(seed: int) -> None:
     _holds(seed)
 
 
-WIDE = (325, 306, 300, 304, 362, 320, *range(308, 330), 345, 369, 384, 389, 601, 607, 630, 1222)
+WIDE = (325, 300, 304, 306, 362, 320, *range(308, 330), 345, 369, 384, 389, 601, 607, 630, 1222)
 """Seeds of other kinds (`drawing.wide`); the first six are one of each kind, and hosts of
 the last four keep their data in their rack."""
 
 
-@pytest.mark.parametrize("seed", few(dict.fromkeys(WIDE), 6))
+@pytest.mark.parametrize("seed", few(dict.fromkeys(WIDE), 3))
 def test_a_seed_of_another_kind_holds_every_invariant(seed: int) -> None:
     _holds(seed)
 

@@ -40,7 +40,10 @@ def test_every_interval_equals_one_process_and_nothing_is_left_behind(tmp_path: 
     assert left_over(tmp_path) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.exhaustive)],
+)
 def test_a_demo_that_is_interrupted_stops_its_agents_and_cleans_up(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

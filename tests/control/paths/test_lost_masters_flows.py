@@ -195,7 +195,7 @@ def newest(agents: list[SimAgent]) -> int:
     return max(record.index for records in logs for record, _ in records)
 
 
-@pytest.mark.parametrize("seed", few((0, 4, 1, 2, 3, 5, 6, 7), 2))
+@pytest.mark.parametrize("seed", few((0, 4, 1, 2, 3, 5, 6, 7), 1))
 def test_a_job_that_loses_two_masters_at_once_goes_on_or_is_reported_without_a_majority(seed: int) -> None:
     voters_left, goes_on, problems, wrong = vloop.run(two_within_ten_seconds(seed))
     print(voters_left, goes_on, [each for each in problems if each])

@@ -94,6 +94,7 @@ def test_a_gateway_and_site_with_slow_links_is_replaced_and_the_rows_are_the_sam
     vloop.run(main())
 
 
+@pytest.mark.exhaustive
 def test_a_site_from_which_everything_is_late_is_replaced_without_a_measured_placement() -> None:
     """V-C: a degraded replica counts as gone. Its heartbeats are as late as its votes."""
 

@@ -153,6 +153,7 @@ def test_pruned_paths_carry_nothing_and_votes_go_on(tmp_path: Path) -> None:
     vloop.run(main())
 
 
+@pytest.mark.exhaustive
 def test_an_idle_path_is_revived_when_the_live_one_is_late(tmp_path: Path) -> None:
     """Two sites have no votes, so the master needs the parts. Point 25; V-C."""
 

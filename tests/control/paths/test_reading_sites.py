@@ -128,7 +128,7 @@ def close_without_master(job: str, seed: int = 3) -> tuple[float, float]:
     return found
 
 
-@pytest.mark.parametrize("job", [JOB, READ])
+@pytest.mark.parametrize("job", few((READ, JOB), 1))
 def test_sites_of_a_reading_job_close_an_interval_while_a_master_is_dead(job: str) -> None:
     led_s, closed_s = close_without_master(job)
     print(f"{job}: another agent led after {led_s:.2f} s, the interval was closed after {closed_s:.2f} s")

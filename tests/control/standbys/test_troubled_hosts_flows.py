@@ -18,6 +18,7 @@ import pytest
 from elfmesh.control.jobs.records import ResultRecord
 from elfmesh.control.member.pane_sender import PaneSender
 from elfmesh.errors import DiskFull
+from tests.exhaustive import few
 from tests.sim.world import vloop
 from tests.sim.world.agents import SimAgent, SimFleet, line, wall_us
 
@@ -148,7 +149,7 @@ def of_a_well_standby() -> list[float]:
     return vloop.run(lost(nothing)).later_s
 
 
-@pytest.mark.parametrize("trouble", [ahead, behind, fill])
+@pytest.mark.parametrize("trouble", few((fill, ahead, behind), 1))
 def test_a_standby_in_trouble_costs_nothing_that_its_host_does_not_cost_anyway(
     trouble: Callable[[SimAgent], None],
 ) -> None:

@@ -111,6 +111,7 @@ def test_every_comparison_of_a_change_is_left_out_once() -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_no_promise_depends_on_the_end_of_the_grant_itself() -> None:
     """The votes under a ballot void those under lower ones, whether or not the value holds a grant."""
     for name in ("a new master closes", "a new master grants again"):
