@@ -113,7 +113,8 @@ def constant(reduction: Reduction, node: Aggregate, at: int, kinds: str, what: s
         return None
     arg = node.args[at]
     if not isinstance(arg, Literal) or arg.kind not in kinds.split():
-        raise reduction.error(arg, f"{what} of {node.kind} must be a constant", f"Write {_signature(node)}.")
+        wanted = "a whole number" if kinds == "bigint" else "a constant"
+        raise reduction.error(arg, f"{what} of {node.kind} must be {wanted}", f"Write {_signature(node)}.")
     return arg
 
 

@@ -17,6 +17,8 @@ from elfmesh.ql.text.draft_order import is_all
 
 _SHARES = ("percentile_cont", "percentile_disc")
 """Aggregates that take their values from WITHIN GROUP (ORDER BY x)."""
+_EITHER = ("approx_percentile", "percentile_approx", "mode")
+"""Aggregates that take their values as first argument, or from WITHIN GROUP (ORDER BY x)."""
 _ORDERED = (*LISTS, *TEXTS)
 """Aggregates whose values ORDER BY orders, inside the call or in WITHIN GROUP."""
 _ORDER_HINT = "array_agg(x ORDER BY y), string_agg(x, ',' ORDER BY y) and listagg(x) WITHIN GROUP (...) can."
@@ -51,15 +53,15 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
         return Aggregate(kind, (), at=place)
     if any(isinstance(arg, Star) for arg in args):
         raise translator.error(node, f"{name}(*) is not valid", f"Write {form.signature}.")
-    shares = name in _SHARES
-    count = len(args) + shares
+    grouped, shares = isinstance(node.parent, exp.WithinGroup), name in _SHARES
+    count = len(args) + (shares or (grouped and name in _EITHER))
     if count < form.least or (form.most is not None and count > (2 if shares else form.most)):
         raise translator.error(
             node,
             f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)}",
             f"Write {form.signature}.",
         )
-    if shares and not isinstance(node.parent, exp.WithinGroup):
+    if shares and not grouped:
         raise translator.error(node, f"{name} needs WITHIN GROUP", f"Write {form.signature}.")
     if distinct and not form.distinct:
         hint = f"Write {form.signature} over a query in brackets: FROM (SELECT DISTINCT k, x FROM s) q."
@@ -92,14 +94,18 @@ def within_group(translator: Translating, node: exp.WithinGroup) -> Expr:
     made, order = translator.expr(node.this), node.expression.expressions
     if not isinstance(made, Aggregate) or (len(order) != 1 and made.kind not in _ORDERED):
         raise translator.error(node, "WITHIN GROUP takes one ORDER BY item", "Write (ORDER BY x).")
-    if made.kind not in _SHARES:
+    if made.kind not in (*_SHARES, *_EITHER):
         return _placed(translator, node, made, order)
     if is_all(order[0].this):
         raise _all_refused(translator, node)
     with translator.scope.within(RECORD):
         value = translator.expr(order[0].this)
-    falling = (Literal("bool", True),) if order[0].args.get("desc") else ()
-    return replace(made, args=(value, made.args[0], *falling))
+    if not order[0].args.get("desc"):
+        return replace(made, args=(value, *made.args))
+    if made.kind in _EITHER:
+        hint = "Leave DESC out; for a share of the greatest values, write 1 minus the share."
+        raise translator.error(node, f"{made.kind} takes its values in ascending order", hint)
+    return replace(made, args=(value, *made.args, Literal("bool", True)))
 
 
 def _all_refused(translator: Translating, node: Any) -> QueryError:

@@ -37,6 +37,12 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT array_agg(x ORDER BY ALL) FROM s", 1, 8, "a whole query", "ORDER BY a, b"),
     ("SELECT array_agg(x ORDER BY y) WITHIN GROUP (ORDER BY x) FROM s", 1, 8, "two ORDER BY", "one of them"),
     ("SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY x, y) FROM s", 1, 8, "one ORDER BY item", ""),
+    ("SELECT approx_percentile(0.9) FROM s", 1, 8, "does not take 1 argument", "approx_percentile(x, 0.99"),
+    ("SELECT approx_percentile(0.9, 0.01) WITHIN GROUP (ORDER BY x) FROM s", 1, 31, "a whole number", "accuracy"),
+    ("SELECT mode() FROM s", 1, 8, "does not take 0 arguments", "mode(x)"),
+    ("SELECT mode(y) WITHIN GROUP (ORDER BY x) FROM s", 1, 8, "does not take 1 argument", "mode(x)"),
+    ("SELECT mode() WITHIN GROUP (ORDER BY x DESC) FROM s", 1, 8, "in ascending order", "DESC out"),
+    ("SELECT approx_percentile(0.1) WITHIN GROUP (ORDER BY x DESC) FROM s", 1, 8, "ascending", "1 minus"),
 )  # fmt: skip
 
 
@@ -50,6 +56,9 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         ("any_value(a) IGNORE NULLS", ("any_value(a)",)),
         ("percentile_cont(0.9) WITHIN GROUP (ORDER BY x)", ("percentile_cont(x, 0.9)",)),
         ("percentile_disc(0.9) WITHIN GROUP (ORDER BY x DESC)", ("percentile_disc(x, 0.9, true)",)),
+        ("approx_percentile(0.9) WITHIN GROUP (ORDER BY x)", ("approx_percentile(x, 0.9)",)),
+        ("percentile_approx(0.9, 100) WITHIN GROUP (ORDER BY x)", ("percentile_approx(x, 0.9, 100)",)),
+        ("mode() WITHIN GROUP (ORDER BY x)", ("mode(x)",)),
         ("count(DISTINCT a, b)", ("count(DISTINCT a, b)",)),
         ("array_agg(a ORDER BY b NULLS LAST, c DESC)", ("array_agg(a ORDER BY b NULLS LAST, c DESC)",)),
         ("array_agg(DISTINCT a) WITHIN GROUP (ORDER BY a)", ("array_agg(DISTINCT a ORDER BY a)",)),
