@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh.api.what_if import FAIL_OVER_S
 from elfmesh.control.register.members import Electorate
 from tests.exhaustive import few, nightly
 from tests.sim.swarm.close_path import RECORDS, close_paths
@@ -19,7 +20,7 @@ SEEDS = (0, 1, 2)
 KILLS = 5
 """Per seed: half a second of processor time each. `python -m tests.sim.swarm.failover` is the long form."""
 
-FAIL_OVER_S, SKIP_S = 5.0, 0.1
+SKIP_S = 0.1
 
 FLEETS_MORE, FLEETS = 8, 200
 """Fleets that lose a rack, in `make test-all` and `make test-nightly`; each takes some ten seconds."""
