@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
+from elfmesh.api.what_if import FOUND_DEAD_S
 from elfmesh.control.closing.eviction import EVICT_S, Evictions
 from elfmesh.control.closing.latency_stats import LatencyStats
 from elfmesh.control.closing.straggler_policy import PROBES_MAX, StragglerPolicy
@@ -241,7 +243,7 @@ def test_a_dead_rack_is_probed_at_once_and_never_by_more_than_the_limit() -> Non
         agent.feed("clicks", [(1000 * 10 * SECOND, "one")])
     for agent in rack:
         world.kill(agent)
-    world.run(4.0)
+    world.run(ceil(len(rack) / PROBES_MAX) * FOUND_DEAD_S)
     assert world.probing_max == PROBES_MAX
     assert len(leading(world).term.collection.straggler_policy.dead) == len(rack)
     world.seal_all(1001 * 10 * SECOND)
