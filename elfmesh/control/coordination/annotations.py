@@ -6,10 +6,10 @@
     streams: [{name: click, seal: [campaign]}]
     dependencies: ["id -> campaign"]
 
-A key inside a component, or behind it, that is itself a path is a variant of the component. Without a
-stream that has `from` or `to`, equal names of different components are connected; inputs that no output
-feeds are sources, and outputs that no input reads are outputs of the dataflow. `streams`, `dependencies`,
-`lineage` and `idempotent` are additions to the paper's format.
+A key inside a component, or behind it, that is itself a path is a variant of the component. A stream with
+`from` or `to` connects these ends; all other interfaces of equal names of different components are connected.
+Inputs that no output feeds are sources, and outputs that no input reads are outputs of the dataflow.
+`streams`, `dependencies`, `lineage` and `idempotent` are additions to the paper's format.
 
 The values are hostile: every mistake is a DataError of one line, with file and line.
 
@@ -36,7 +36,7 @@ from elfmesh.control.coordination.graph import (
     SealedOn,
 )
 from elfmesh.control.coordination.labels import KINDS, annotated
-from elfmesh.control.coordination.wiring import connected, connected_by_name
+from elfmesh.control.coordination.wiring import connected
 from elfmesh.errors import DataError
 from elfmesh.text import suggest
 
@@ -56,7 +56,6 @@ class AnnotatedDataflow:
     components: tuple[Component, ...]
     variants: Mapping[str, Mapping[str, AnnotatedPath]]
     streams: tuple[DataStream, ...]
-    wired: bool
     dependencies: tuple[Determines, ...]
 
     def graphs(self, chosen: Mapping[str, str]) -> dict[str, Graph]:
@@ -85,8 +84,7 @@ class AnnotatedDataflow:
             else each
             for each in self.components
         )
-        connect = connected if self.wired else connected_by_name
-        streams = connect(components, self.streams)
+        streams = connected(components, self.streams)
         silent = sum(path.lineage is None for each in components for path in each.paths)
         note = f"{silent} paths without lineage: columns of equal names are taken to be unchanged"
         return Graph(components, streams, self.dependencies, (note,) if silent else ())
@@ -118,9 +116,9 @@ def read_annotations(document: Document) -> AnnotatedDataflow:
     for name, others in variants.items():
         for path in others.values():
             _once(document, (*components[name].paths, path))
-    streams, wired = _streams(document, values.get("streams", []))
+    streams = _streams(document, values.get("streams", []))
     dependencies = tuple(_dependencies(document, values.get("dependencies", [])))
-    return AnnotatedDataflow(tuple(components.values()), variants, streams, wired, dependencies)
+    return AnnotatedDataflow(tuple(components.values()), variants, streams, dependencies)
 
 
 def joined(flows: Sequence[AnnotatedDataflow]) -> AnnotatedDataflow:
@@ -129,7 +127,6 @@ def joined(flows: Sequence[AnnotatedDataflow]) -> AnnotatedDataflow:
         tuple(each for flow in flows for each in flow.components),
         {name: others for flow in flows for name, others in flow.variants.items()},
         tuple(each for flow in flows for each in flow.streams),
-        any(flow.wired for flow in flows),
         tuple(each for flow in flows for each in flow.dependencies),
     )
 
@@ -213,10 +210,10 @@ def _lineage(document: Document, where: Where, value: Any) -> Iterator[tuple[str
 # -- streams
 
 
-def _streams(document: Document, value: Any) -> tuple[tuple[DataStream, ...], bool]:
+def _streams(document: Document, value: Any) -> tuple[DataStream, ...]:
     if not isinstance(value, list):
         raise document.wrong(("streams",), "streams is a list")
-    found, wired = [], False
+    found: list[DataStream] = []
     for at, each in enumerate(value):
         where: Where = ("streams", at)
         if not isinstance(each, dict) or "name" not in each:
@@ -225,7 +222,6 @@ def _streams(document: Document, value: Any) -> tuple[tuple[DataStream, ...], bo
             if key not in STREAM_KEYS:
                 raise document.wrong((*where, key), unknown(key, STREAM_KEYS, "key"))
         ends = [_port(document, (*where, key), each[key]) if key in each else None for key in ("from", "to")]
-        wired = wired or any(ends)
         order = each.get("order", "")
         if order not in ORDERS:
             raise document.wrong((*where, "order"), unknown(order, ORDERS[1:], "order"))
@@ -240,7 +236,7 @@ def _streams(document: Document, value: Any) -> tuple[tuple[DataStream, ...], bo
                 flags["once"], flags["delayed"], order, document.place(where),
             )
         )  # fmt: skip
-    return tuple(found), wired
+    return tuple(found)
 
 
 def _seal(document: Document, where: Where, value: Any) -> SealedOn:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.control.coordination.test_annotations import COUNT, component, graph
+
+SPLITTER = {"Splitter": {"annotation": [{"from": "tweets", "to": "words", "label": "CR"}]}}
 
 
 def test_equal_names_of_different_components_are_connected() -> None:
-    splitter = {"Splitter": {"annotation": [{"from": "tweets", "to": "words", "label": "CR"}]}}
-    found = graph({**splitter, **COUNT})
+    found = graph({**SPLITTER, **COUNT})
     assert [(each.name, each.producer, each.consumer) for each in found.streams] == [
         ("tweets", None, ("Splitter", "tweets")),
         ("words", ("Splitter", "words"), ("Count", "words")),
@@ -43,3 +46,27 @@ def test_outputs_of_one_name_have_the_name_of_their_component() -> None:
     one = {"from": "a", "to": "out", "label": "CR"}
     found = graph({"A": {"annotation": one}, "B": {"annotation": one}})
     assert [each.name for each in found.outputs] == ["A.out", "B.out"]
+
+
+def test_equal_names_that_no_declared_stream_has_stay_connected() -> None:
+    sealed: list[dict[str, Any]] = [{"name": "lines", "to": "Splitter.tweets"}]
+    found = graph({**SPLITTER, **COUNT, "streams": sealed})
+    assert [(each.name, each.producer, each.consumer) for each in found.streams] == [
+        ("lines", None, ("Splitter", "tweets")),
+        ("words", ("Splitter", "words"), ("Count", "words")),
+        ("counts", ("Count", "counts"), None),
+    ]
+
+
+def test_a_declared_end_disconnects_an_equal_name() -> None:
+    apart = [{"name": "out", "from": "Splitter.words"}, {"name": "in", "to": "Count.words"}]
+    found = graph({**SPLITTER, **COUNT, "streams": apart})
+    assert [each.name for each in found.outputs] == ["out", "counts"]
+
+
+def test_a_stream_without_ends_annotates_its_name_beside_one_with_ends() -> None:
+    streams = [{"name": "lines", "to": "Splitter.tweets"}, {"name": "words", "seal": ["batch"]}]
+    found = graph({**SPLITTER, **COUNT, "streams": streams})
+    (words,) = [each for each in found.streams if each.name == "words"]
+    assert (words.producer, words.consumer) == (("Splitter", "words"), ("Count", "words"))
+    assert words.seals[0].key == {"batch"}
