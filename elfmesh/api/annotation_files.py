@@ -48,7 +48,9 @@ def parse_document(data: bytes, path: str) -> Document:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise DataError(f"not UTF-8 at byte {error.start}", where=f"{path}:{line}") from None
+        raise DataError(
+            f"not UTF-8 at byte {error.start}", where=f"{path}:{line}", hint="Save the text as UTF-8."
+        ) from None
     return _json(text, path) if path.endswith(".json") else _yaml(text, path)
 
 
@@ -67,7 +69,11 @@ def _json(text: str, path: str) -> Document:
     try:
         return Document(path, json.loads(text, object_pairs_hook=pairs))
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
+        raise DataError(
+            f"not JSON: {error.msg}",
+            where=f"{path}:{error.lineno}",
+            hint="Write the file as JSON, with double quotes and without comments.",
+        ) from None
     except ValueError:  # a number of thousands of digits
         raise DataError("not JSON: a number that is too long", where=path) from None
 

@@ -126,7 +126,9 @@ def _files(path: str) -> Iterator[str]:
     texts = sorted(map(str, Path(path).rglob("*.elfql")))
     programs = [str(each) for each in sorted(Path(path).rglob(f"*{PYTHON}")) if _is_program(each)]
     if not texts and not programs:
-        raise UsageError(f"no *.elfql file and no program in {path}")
+        raise UsageError(
+            f"no *.elfql file and no program in {path}", hint="Name annotation files one by one."
+        )
     yield from (*texts, *programs)
 
 
@@ -153,4 +155,6 @@ def _text(data: bytes, path: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 at byte {error.start}", where=path) from None
+        raise DataError(
+            f"not UTF-8 at byte {error.start}", where=path, hint="Save the text as UTF-8."
+        ) from None

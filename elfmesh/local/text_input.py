@@ -19,4 +19,6 @@ def read_text(path: str) -> tuple[str, str]:
     except OSError as error:
         raise RuntimeFailure(error.strerror or str(error), where=source, hint="Check the path.") from None
     except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 at byte {error.start}", where=source) from None
+        raise DataError(
+            f"not UTF-8 at byte {error.start}", where=source, hint="Save the text as UTF-8."
+        ) from None

@@ -32,7 +32,7 @@ class TimeRange(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.begin_us is not None and self.end_us is not None and self.begin_us >= self.end_us:
-            raise UsageError("the range of times ends before it begins")
+            raise UsageError("the range of times ends before it begins", hint="Exchange both times.")
 
     @property
     def is_all(self) -> bool:

@@ -163,7 +163,11 @@ class DiskStorage:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = private(root / "lock", os.O_RDWR)
         except OSError as error:
-            raise ConfigError(f"cannot use it: {error.strerror}", where=f"data_dir {root}") from None
+            raise ConfigError(
+                f"cannot use it: {error.strerror}",
+                where=f"data_dir {root}",
+                hint="Name a directory that the agent may write.",
+            ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -62,7 +62,9 @@ def examine(root: Path) -> list[Finding]:
 def _check_offline(root: Path) -> None:
     known = (identity.IDENTITY_FILE, identity.RESTORED_FILE, statelog.NAME, framelog.FILE_NAME, "lock")
     if not any((root / name).exists() for name in known):
-        raise ConfigError("is not the data directory of an agent", where=str(root))
+        raise ConfigError(
+            "is not the data directory of an agent", where=str(root), hint="Name the data_dir of an agent."
+        )
     if not (root / "lock").exists():
         return
     handle = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)

@@ -247,8 +247,9 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             hint = suggest(unknown[1], section.__struct_fields__) or "`elf schema` has all keys."
         elif missing := re.search(r"missing required field `(.*?)`", message):
             message = f"{missing[1]!r} is missing"
-        elif kinds := re.match(r"Expected `(\w+)`, got `(\w+)`", message):
+        elif kinds := re.match(r"Expected `(\w+)(?: \| null)?`, got `(\w+)`", message):
             message = f"{_KINDS.get(kinds[1], kinds[1])} is required, not {_KINDS.get(kinds[2], kinds[2])}"
+            hint = "`elf schema` has the type of each key."
         elif message.startswith("Invalid enum value"):
             hint = _choices(kind, str(error).partition(" - at `$")[2].strip("`."))
         elif kind is SinkConfig and message.startswith("Invalid value"):

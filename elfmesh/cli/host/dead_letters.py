@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from elfmesh.agent.data_directory.dead_letter_rows import letters
-from elfmesh.errors import DataError
+from elfmesh.errors import RuntimeFailure
 from elfmesh.ql.values.row_json import encode_json
 from elfmesh.storage.deadletters import SUFFIX
 
@@ -28,6 +28,8 @@ def dead_letters_command(paths: tuple[Path, ...]) -> None:
             try:
                 files[str(each)] = each.read_bytes()
             except OSError as error:
-                raise DataError(f"cannot read it: {error.strerror}", where=str(each)) from None
+                raise RuntimeFailure(
+                    f"cannot read it: {error.strerror}", where=str(each), hint="Check the path."
+                ) from None
     for letter in letters(files):
         click.echo(encode_json(letter).decode())

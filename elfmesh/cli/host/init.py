@@ -41,7 +41,7 @@ def init_command(places: tuple[Path, ...], target: Path | None, dry_run: bool, f
 
     given = places or (Path("/var/log"),)
     if missing := [str(place) for place in given if not place.exists()]:
-        raise UsageError(f"{missing[0]}: no such file or directory")
+        raise UsageError(f"{missing[0]}: no such file or directory", hint="Check the path.")
     writes = target is not None and not dry_run
     if writes and not force and target is not None and target.exists():
         raise RuntimeFailure(f"{target} exists", hint="--force replaces it.")

@@ -92,7 +92,8 @@ def _text(client: Client, name: str) -> str:
     except RuntimeFailure:
         jobs = [str(row["job"]) for row in client.get("jobs")]
         raise RuntimeFailure(
-            f"there is no stream or job {name!r}", hint=suggest(name, [*streams, *jobs])
+            f"there is no stream or job {name!r}",
+            hint=suggest(name, [*streams, *jobs]) or "`elf get` lists both.",
         ) from None
 
 

@@ -84,7 +84,9 @@ class _Result:
             self._first = -1 if newest is None else newest
         if newest is None:
             return f"{self._job} has no result"
-        if self._complete and (newest <= self._first or completeness < 1):
+        if self._complete and newest <= self._first:
+            return f"no result of {self._job} is newer than interval {newest}, the newest at the start"
+        if self._complete and completeness < 1:
             return f"the newest result of {self._job} has completeness {completeness:.3g}"
         say(f"{self._job}: interval {newest}, completeness {completeness:.3g}")
         return ""

@@ -209,7 +209,8 @@ def sealed(graph: Graph, seals: Sequence[str]) -> Graph:
     names = {each.name for each in graph.streams}
     for name in added:
         if name not in names:
-            raise UsageError(f"--seal: no stream {name}", hint=suggest(name, names))
+            hint = suggest(name, names) or f"There are {', '.join(sorted(names))}."
+            raise UsageError(f"--seal: no stream {name}", hint=hint)
     streams = [
         replace(each, seals=(*each.seals, SealedOn(frozenset(added[each.name].split(",")))))
         if each.name in added

@@ -66,7 +66,11 @@ def read_network(text: str, source: str) -> tuple[Network, Weights]:
         where = place.strip("`.")
         raise DataError(message, where=f"{source}: {where}" if where else source) from None
     except msgspec.DecodeError as error:
-        raise DataError(f"not JSON: {error}", where=source) from None
+        raise DataError(
+            f"not JSON: {error}",
+            where=source,
+            hint="Write the file as JSON, with double quotes and without comments.",
+        ) from None
     servers = _unique((each.name for each in found.servers), "server", source)
     stages = _unique((each.name for each in found.stages), "stage", source)
     latency: dict[tuple[str, str], float] = {}

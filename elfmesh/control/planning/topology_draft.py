@@ -93,7 +93,7 @@ def draft_of(at: int, values: Any) -> TopologyDraft:
 def checked(values: Any, fields: Mapping[str, Any], required: tuple[str, ...], path: Path) -> dict[str, Any]:
     """Return an object of JSON whose fields have the declared types."""
     if not isinstance(values, dict):
-        raise TopologyRefused("an object is expected", path)
+        raise TopologyRefused("an object is expected", path, "" if path else 'Write {"operators": [...]}.')
     for name, value in values.items():
         check_known(name, fields, "key", (*path, name))
         kinds = fields[name] if isinstance(fields[name], tuple) else (fields[name],)

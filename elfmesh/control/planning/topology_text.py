@@ -36,7 +36,11 @@ def read_topology(text: str, source: str) -> Topology:
     try:
         return topology_of(json.loads(text, object_pairs_hook=_once, parse_constant=_constant))
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", where=f"{source}:{error.lineno}") from None
+        raise DataError(
+            f"not JSON: {error.msg}",
+            where=f"{source}:{error.lineno}",
+            hint="Write the file as JSON, with double quotes and without comments.",
+        ) from None
     except TopologyRefused as error:
         shown = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.path).lstrip(
             "."

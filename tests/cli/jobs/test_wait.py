@@ -71,6 +71,13 @@ def test_only_a_new_result_counts_as_complete(
     assert elf("wait", "--job", "shop/top", "--api", api).exit_code == 0
 
 
+def test_a_complete_result_from_before_the_wait_is_called_old(api: str, backend: FakeBackend) -> None:
+    backend.replies["describe"] = described(5, 1.0)
+    ran = elf("wait", "--job", "shop/top", "--complete", "--timeout", "0 s", "--api", api)
+    assert ran.exit_code == 1
+    assert "no result of shop/top is newer than interval 5, the newest at the start" in ran.stderr
+
+
 def test_a_first_result(api: str, backend: FakeBackend) -> None:
     backend.replies["describe"] = described(None, None)
     timer = threading.Timer(0.3, lambda: backend.replies.update(describe=described(0, 1.0)))

@@ -68,7 +68,9 @@ class _Resolver(Struct):
             raise _refusal(f"%{{{name}}} refers to itself")
         body = self.patterns.get(name)
         if body is None:
-            raise _refusal(f"%{{{name}}} is not a pattern", suggest(name, self.patterns))
+            hint = suggest(name, self.patterns)
+            hint = hint or f"Define it: --pattern {name}=REGEX, or `patterns` in the stream."
+            raise _refusal(f"%{{{name}}} is not a pattern", hint)
         inner = self.resolve(body, (*within, name))
         if not column:
             return f"(?:{inner})"
