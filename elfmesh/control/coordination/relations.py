@@ -10,7 +10,7 @@ Paper: Blazes VII (white box).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -171,9 +171,11 @@ def _impure_node(node: ast.AST) -> str | None:
 
 # -- relations
 
+Parts = Sequence[Statement]
 
-def relation_steps(relation: Relation | None) -> Iterator[PlanStep]:
-    """Yield the order-sensitive steps of a relation and of all below it."""
+
+def relation_steps(relation: Relation | None, parts: Parts = ()) -> Iterator[PlanStep]:
+    """Yield the order-sensitive steps of a relation over the rows of `parts`, and of all below it."""
     fresh = [relation] if relation is not None else []
     while fresh:
         each = fresh.pop()
@@ -181,7 +183,7 @@ def relation_steps(relation: Relation | None) -> Iterator[PlanStep]:
         if rule is None:
             yield PlanStep(None, f"no rule for the relation class {type(each).__name__}", each.at)
         else:
-            yield from rule(each)
+            yield from rule(each, parts)
         fresh += sources(each)
 
 
@@ -197,11 +199,11 @@ def sources(relation: Relation) -> list[Relation]:
     return []
 
 
-def _none(relation: Relation) -> Iterator[PlanStep]:
+def _none(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     return iter(())
 
 
-def _join(relation: Relation) -> Iterator[PlanStep]:
+def _join(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, JoinRelation)
     yield from expression_steps(relation.residual)
     columns = [text_of(key.left) for key in relation.keys]
@@ -215,22 +217,26 @@ def _join(relation: Relation) -> Iterator[PlanStep]:
     yield gated(columns, why, relation.at)
 
 
-def _ranked(relation: Relation) -> Iterator[PlanStep]:
+def _ranked(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Ranked)
     for _, over in relation.functions:
-        yield from expression_steps(_named(over, relation.source))
+        yield from expression_steps(_named(over, relation.source, parts))
 
 
-def _framed(relation: Relation) -> Iterator[PlanStep]:
+def _framed(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Framed)
-    yield from expression_steps(_named(relation.over, relation.source))
+    yield from expression_steps(_named(relation.over, relation.source, parts))
 
 
-def _named(expr: Expr, source: Relation) -> Expr:
+def _named(expr: Expr, source: Relation, parts: Parts) -> Expr:
     """Return an expression with the text's names in place of those that the plan gives to columns."""
-    if not isinstance(source, Derived):
-        return expr
-    plan = source.statement.plan
+    match source:
+        case Derived(statement=statement):
+            plan = statement.plan
+        case StatementPart(index=index) if index < len(parts):
+            plan = parts[index].plan
+        case _:
+            return expr
     keys = {f"k{at}": key for at, key in enumerate(plan.keys)}
     made = {
         name: rewrite(value, lambda node: keys.get(node.name) if isinstance(node, Ref) else None)
@@ -239,12 +245,12 @@ def _named(expr: Expr, source: Relation) -> Expr:
     return rewrite(expr, lambda node: made.get(node.path) if isinstance(node, FieldRef) else None)
 
 
-def _exploded(relation: Relation) -> Iterator[PlanStep]:
+def _exploded(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Exploded)
     yield from expression_steps(relation.values)
 
 
-def _counted(relation: Relation) -> Iterator[PlanStep]:
+def _counted(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Counted)
     columns = [text_of(key) for key in relation.groups]
     group = f"{', '.join(columns)} in" if columns else "the job in"
@@ -252,18 +258,18 @@ def _counted(relation: Relation) -> Iterator[PlanStep]:
     yield gated(columns, why, relation.at)
 
 
-def _resampled(relation: Relation) -> Iterator[PlanStep]:
+def _resampled(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Resampled)
     yield gated((), "RESAMPLE adds a row where no record of the interval has one", relation.at)
 
 
-def _derived(relation: Relation) -> Iterator[PlanStep]:
+def _derived(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
     assert isinstance(relation, Derived)
     yield from input_steps(relation.statement)
     yield from plan_steps(relation.statement, relation.at)
 
 
-RELATIONS: dict[type[Relation], Callable[[Relation], Iterator[PlanStep]]] = {
+RELATIONS: dict[type[Relation], Callable[[Relation, Parts], Iterator[PlanStep]]] = {
     **dict.fromkeys((StatementPart, Prefixed, Union), _none),
     JoinRelation: _join,
     Ranked: _ranked,

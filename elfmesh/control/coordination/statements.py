@@ -373,8 +373,8 @@ def job_steps(task: JobTask, jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> It
 
 
 def _root_steps(statement: Statement) -> list[PlanStep]:
-    found = list(relation_steps(statement.relation))
+    found = list(relation_steps(statement.relation, statement.parts))
     for _, relation in statement.scalars:
         found += [gated((), "a scalar subquery needs all rows of the interval", relation.at)]
-        found += relation_steps(relation)
+        found += relation_steps(relation, statement.parts)
     return found

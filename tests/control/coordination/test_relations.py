@@ -92,6 +92,8 @@ SIDES = """FROM (SELECT u, count(*) k FROM x GROUP BY TUMBLE(ts, INTERVAL '1' MI
         ("SELECT u, count(*) AS n FROM x GROUP BY ROWS(3), u", [{"u", "interval"}] * 2),
         ("SELECT a.u, b.n " + SIDES.format("FULL"), [{"a.u", "interval"}]),
         ("SELECT a.u " + SIDES.format("LEFT ANTI"), [{"a.u", "interval"}]),
+        ("SELECT u, rank() OVER (PARTITION BY v ORDER BY ts) r FROM x", [{"v", "interval"}]),
+        ("SELECT u, sum(n) OVER (PARTITION BY v ORDER BY ts ROWS 2 PRECEDING) r FROM x", [{"v", "interval"}]),
         (
             "SELECT u, rank() OVER (PARTITION BY v ORDER BY n) r "
             "FROM (SELECT u, v, count(*) n FROM x GROUP BY u, v)",
