@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from elfmesh.control.planning.planner import Planned
     from elfmesh.control.planning.topology import Topology
 
-ALGORITHMS = ("auto", "exact-forest", "exact-full", "paths", "dp", "greedy", "structure-aware", "milp")
+ALGORITHMS = (
+    "auto", "exact-forest", "exact-full", "exact-small", "paths", "dp", "greedy", "structure-aware", "milp",
+)  # fmt: skip
 OBJECTIVES = ("all", "worst", "expected")
 NAMES_MAX = 40
 """Names of tasks in a line of text."""
@@ -85,7 +87,7 @@ def plan_command(
     """Choose which tasks of a topology get a replica, so that the result is worth most after a loss.
 
     Fidelity is the share of the input that contributes to the result if only the replicated tasks live. The
-    planner `auto` is exact for trees and for full topologies. `milp` needs the extra `planner`.
+    planner `auto` is exact for trees, full topologies and few tasks. `milp` needs the extra `planner`.
 
     With --network, the command chooses servers for the replicas of operators, so that their streams cost the
     network least, and with --cost the streams that are worth least for what they cost.

@@ -10,6 +10,7 @@ from elfmesh.control.planning.domains import EXPECTED, WORST, Scenarios
 from elfmesh.control.planning.dp import TIE, dp
 from elfmesh.control.planning.exact_forest import exact_forest, is_forest
 from elfmesh.control.planning.exact_full import exact_full, is_full
+from elfmesh.control.planning.exact_small import SMALL_TASKS_MAX, exact_small, is_small
 from elfmesh.control.planning.fidelity import fidelity
 from elfmesh.control.planning.greedy import greedy
 from elfmesh.control.planning.mc_trees import tasks_of, tree_of
@@ -20,9 +21,10 @@ from elfmesh.control.planning.topology import Topology
 from elfmesh.errors import UsageError
 
 OBJECTIVES = ("all", WORST, EXPECTED)
-AUTO, DP, MILP, FOREST, FULL_EXACT = "auto", "dp", "milp", "exact-forest", "exact-full"
+AUTO, DP, MILP = "auto", "dp", "milp"
+FOREST, FULL_EXACT, SMALL = "exact-forest", "exact-full", "exact-small"
 PATHS, AWARE, GREEDY = "paths", "structure-aware", "greedy"
-ALGORITHMS = (AUTO, FOREST, FULL_EXACT, PATHS, DP, GREEDY, AWARE, MILP)
+ALGORITHMS = (AUTO, FOREST, FULL_EXACT, SMALL, PATHS, DP, GREEDY, AWARE, MILP)
 SEVERAL_MAX = 600
 """Tasks up to which `auto` compares several planners; for more it uses `paths`, which is the fastest."""
 
@@ -71,6 +73,11 @@ def plan(topology: Topology, budget: float, objective: str = "all", algorithm: s
             shape = "every task sends to one task" if algorithm == FOREST else "all streams are full"
             raise UsageError(f"{algorithm} plans topologies where {shape}", hint="Use --algorithm auto.")
         return _exact(topology, budget, algorithm)
+    if algorithm == SMALL:
+        if not is_small(topology):
+            text = f"{SMALL} plans topologies of at most {SMALL_TASKS_MAX} tasks"
+            raise UsageError(text, hint="Use --algorithm auto.")
+        return _small(topology, budget)
     if algorithm == MILP:
         solved = milp(topology, budget)
         return _planned(topology, solved.tasks, algorithm, solved.optimal, solved.bound)
@@ -92,6 +99,8 @@ def _auto(topology: Topology, budget: float) -> Planned:
     for algorithm, applies in ((FOREST, is_forest), (FULL_EXACT, is_full)):
         if applies(topology):
             return _exact(topology, budget, algorithm)
+    if is_small(topology):
+        return _small(topology, budget)
     search = Paths(topology)
     plans = {PATHS: search.best_start(budget)}
     if topology.uniform_costs and len(topology) <= SEVERAL_MAX:
@@ -110,6 +119,11 @@ def _exact(topology: Topology, budget: float, algorithm: str) -> Planned:
     points = sorted({*range(0, len(found.values), step), len(found.values) - 1})
     curve = tuple((at * scale.unit, min(round(float(found.values[at]), TIE), 1.0)) for at in points)
     return _planned(topology, tasks, algorithm, scale.exact, curve=curve)
+
+
+def _small(topology: Topology, budget: float) -> Planned:
+    tasks, curve = exact_small(topology, budget)
+    return _planned(topology, tasks, SMALL, optimal=True, curve=curve)
 
 
 def _planned(

@@ -57,6 +57,19 @@ def test_the_optimum_stands_beside_a_plan_that_misses_it(
     assert shown.startswith("fidelity 0.000, 0 of 2 used (structure-aware; optimum 0.000, exact-forest:")
     assert "no replicas" in shown
     assert run(["plan", "--topology", dag, "--budget", "4", "--algorithm", "greedy"]) == 0
+    assert "greedy; optimum 0.167, exact-small:" in capsys.readouterr().out
+
+
+def test_an_optimum_that_is_not_known_has_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "crossed.json"
+    senders, receivers = ([f"{kind}{at}" for at in range(8)] for kind in "ab")
+    operators = [
+        {"name": "a", "tasks": [{"name": each, "rate": 1} for each in senders]},
+        {"name": "b", "tasks": [{"name": each} for each in receivers], "inputs": [{"from": "a"}]},
+    ]
+    edges = [[f"a{at}", f"b{to}", 1] for at in range(8) for to in (at, (at + 1) % 8)]
+    file.write_text(json.dumps({"operators": operators, "edges": edges}))
+    assert run(["plan", "--topology", str(file), "--budget", "4", "--algorithm", "greedy"]) == 0
     assert "greedy; the optimum is at most 1.000" in capsys.readouterr().out
 
 
