@@ -28,6 +28,7 @@ from elfmesh.ql.plan.relation import (
     Exploded,
     Framed,
     JoinRelation,
+    OneRow,
     Prefixed,
     Ranked,
     Resampled,
@@ -77,7 +78,7 @@ def explain(statement: Statement, beside: Sequence[Statement] = ()) -> dict[str,
         beside: statements whose jobs it may read, such as the others of its file.
     """
     job = statement.job
-    parts = statement.parts or (statement,)
+    parts = statement.over_records
     found = {
         "job": None if job is None else job.qualified,
         "columns": list(statement.columns),
@@ -301,6 +302,8 @@ def _relation(relation: Relation | None) -> Iterator[str]:
             yield from _relation(relation.source)
             yield f"select {_listed(relation.columns)}"
             yield from _end(relation.statement)
+        case OneRow():
+            yield "one row, without a record"
         case StatementPart():
             yield f"finish the rows of input {relation.index + 1}: {_listed(relation.columns)}"
 

@@ -112,7 +112,7 @@ class Filter:
 
 def part_of(statement: Statement, stream: str) -> Statement:
     """Return the part that reads a stream. Raises QueryError if its filter needs more than single records."""
-    parts = [part for part in statement.parts or (statement,) if part.stream == stream]
+    parts = [part for part in statement.over_records if part.stream == stream]
     if not parts:
         raise statement.origin.error(f"the filter does not read {stream}", statement.offset)
     if statement.scalars:

@@ -178,13 +178,16 @@ class LogRun(LogInput):
             yield from self._results(budget)
 
     def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
+        if not self.statement.streams:
+            yield self._answer(Query(self.statement), 0, (0,) * len(BUCKETS), {})
+            return
         worker = self.read(budget)
         self._refuse_names_outside()
         if self.statement.window is None and not any(worker.totals):
-            yield self._answer(worker, 0, (0,) * len(worker.totals), {})
+            yield self._answer(worker.query, 0, (0,) * len(worker.totals), {})
         for each in shown(self.statement, worker.take(worker.end_index)):
             self.stats.broken += sum(each.counts[BROKEN:])
-            yield self._answer(worker, each.index, each.counts, each.tables, each.completeness)
+            yield self._answer(worker.query, each.index, each.counts, each.tables, each.completeness)
         self.stats.untaken = worker.query.untaken
         self._end()
 
@@ -219,7 +222,7 @@ class LogRun(LogInput):
         time_column = self.statement.time_of(block.stream or "")
         for interval in self.live.due(worker, records.times(time_column).least):
             tables = finish_blocks(interval.tables or {})
-            result = self._answer(worker, interval.index, interval.counts, tables)
+            result = self._answer(worker.query, interval.index, interval.counts, tables)
             self._on_window(replace(result, record=self.live.tentative(result.record)))
 
     def tables(self) -> Iterator[pa.Table]:
@@ -262,7 +265,7 @@ class LogRun(LogInput):
 
     def _answer(
         self,
-        worker: JobWorker,
+        query: Query,
         index: int,
         counts: tuple[int, ...],
         tables: Mapping[str, Reduced],
@@ -281,8 +284,8 @@ class LogRun(LogInput):
             state="FINAL" if completeness == 1.0 else "FINAL_PARTIAL",
             completeness=completeness,
         )
-        latest = self._jobs.beside(worker.query, record.start_us, record.end_us)
-        return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))
+        latest = self._jobs.beside(query, record.start_us, record.end_us)
+        return IntervalResult(record, query.finalise_parts({**tables, **latest}, bounds))
 
     def _end(self) -> None:
         self.stats.seconds = time.monotonic() - self._began

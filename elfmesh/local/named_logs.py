@@ -15,6 +15,7 @@ from elfmesh.ingest.stream_formats import format_of
 from elfmesh.ingest.stream_settings import StreamConfig, parse_stream
 from elfmesh.local.parquet_input import parquet_tables
 from elfmesh.ql import Statement
+from elfmesh.ql.plan.scope import NO_FROM
 from elfmesh.text import suggest
 
 Logs: TypeAlias = tuple[Sequence[str], StreamFormat]
@@ -27,10 +28,17 @@ def logs_of(
     """Return the logs of every stream that a statement reads.
 
     `jobs` are streams that are results of jobs. `named` contains logs by stream; if it is empty, the only
-    stream refers to `given`, whatever its name is. Raises UsageError for a stream without logs.
+    stream refers to `given`, whatever its name is.
+
+    Raises:
+        UsageError: a stream has no logs.
+        QueryError: logs are given, and no SELECT has a FROM.
     """
     streams = [name for name in statement.streams if name not in jobs]
     if not named:
+        if given[0] and not statement.streams:
+            hint = "Add FROM log; a query without FROM has one row, and takes no LOG."
+            raise statement.origin.error(NO_FROM, statement.offset, hint)
         if len(streams) > 1:
             hint = f"Assign log files to each stream: --stream {streams[0]}=PATH[,format=FORMAT]."
             raise UsageError(f"the query reads several streams: {', '.join(streams)}", hint=hint)

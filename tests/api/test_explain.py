@@ -180,3 +180,10 @@ def test_explain_shows_what_resample_adds_and_how_far_it_looks_back() -> None:
     assert "a row of each u at every 1 s of at" in plan(select)["stages"][-1]["does"]
     back = plan(f"CREATE JOB a.b EVERY '1 min' AS {select} FILL (n NEXT) MAX GAP '5 s'")
     assert "a row of each u at every 1 s of at, which look back 5 s" in back["stages"][-1]["does"]
+
+
+def test_a_statement_without_from_reads_nothing() -> None:
+    found = plan("SELECT 1 AS one")
+    assert (found["inputs"], found["stages"][0]["does"]) == ([], [])
+    assert found["stages"][2]["does"] == ["one row, without a record", "select one", "publish one"]
+    assert [each["label"] for each in found["determinism"]["outputs"]] == ["Async"]

@@ -21,6 +21,7 @@ def test_the_range_stands_behind_the_first_input() -> None:
     [
         ("SELECT zz( FROM log", 10),
         ("SELECT a, count(*) AS n FROM log HISTORY '1 d' GROUP BY a", 34),
+        ("SELECT 1 AS one", 1),
     ],
 )
 def test_an_error_is_at_its_place_in_the_text_of_the_user(text: str, column: int) -> None:

@@ -312,3 +312,31 @@ def test_a_limit_or_an_interrupt_does_not_wait_for_the_writer_of_a_pipe(tmp_path
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT 1 + 1 AS a, 'x' AS b, a * 2 AS c", [{"a": 2, "b": "x", "c": 4}]),
+        ("SELECT count(*) AS n, sum(3) AS s", [{"n": 1, "s": 3}]),
+        ("SELECT 1 AS a WHERE false", []),
+        ("SELECT 1 AS a UNION ALL SELECT 2 ORDER BY a DESC", [{"a": 2}, {"a": 1}]),
+        ("SELECT e LATERAL VIEW explode(array(1, 2)) t AS e", [{"e": 1}, {"e": 2}]),
+        ("WITH t AS (SELECT 1 AS x) SELECT x, (SELECT max(x) FROM t) AS m FROM t", [{"x": 1, "m": 1}]),
+    ],
+)
+def test_a_query_without_from_has_one_row(text: str, rows: list[dict[str, object]]) -> None:
+    (found,) = answers(text, [])
+    assert found.table.to_pylist() == rows
+    assert (found.record.state, sum(found.record.counts.values())) == ("FINAL", 0)
+
+
+def test_a_query_without_from_reads_no_standard_input() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "elfmesh.cli", "run", "SELECT 1 + 1 AS two", "-o", "csv"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.wait(PATIENCE_S) == 0, "its standard input is open"
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert (process.stdout.read(), process.stderr.read()) == ("two\n2\n", "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from elfmesh.errors import ConfigError, ElfError, UsageError
+from elfmesh.errors import ConfigError, ElfError, QueryError, UsageError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.local.named_logs import Logs, declared_columns, logs_of, read_lookups, read_streams
 from elfmesh.ql import parse
@@ -84,3 +84,13 @@ def test_lookups_are_tables_by_their_names() -> None:
     assert sorted(read_lookups(["a=a.csv", "b=b.csv,format=json"]).names) == ["a", "b"]
     with pytest.raises(UsageError, match="--lookup: a is given twice"):
         read_lookups(["a=a.csv", "a=b.csv"])
+
+
+def test_logs_of_a_query_without_from_are_refused() -> None:
+    none = parse("SELECT count(*) AS n")
+    with pytest.raises(QueryError, match="does not say FROM which stream it reads") as refused:
+        logs_of(none, [], {}, GIVEN)
+    assert (refused.value.line, refused.value.column) == (1, 1)
+    assert "takes no LOG" in str(refused.value.hint)
+    assert logs_of(none, [], {}, ([], GIVEN[1])) == {}
+    assert logs_of(none, [], some("x=x.log"), GIVEN) == {}, "other statements of a file may read it"

@@ -142,7 +142,8 @@ def query(
             for job in statement.streams
         }
         tables = {job: _rows(client, job, head, tentative=tentative) for job, (head,) in heads.items()}
-    star = [name for name in next(iter(tables.values())).column_names if name not in _ADDED]
+    first = next(iter(tables.values()), None)
+    star = () if first is None else [name for name in first.column_names if name not in _ADDED]
     used = tuple(itertools.chain(*heads.values()))
     failed = () if at is not None else (_failed(client, job, found) for job, found in heads.items())
     return LiveAnswer(evaluate(statement, tables, star), used, tuple(itertools.chain(*failed)))

@@ -110,7 +110,8 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         statements = parse_many(text, source=source, declared=declared_columns(options["streams"]))
     for reason in fallback_reasons() if cli.verbosity >= 0 else ():
         click.echo(f"elf: {reason}", err=True)
-    paths = all_paths(options["streams"], logs)
+    reads = logs or any(statement.streams for statement in statements)
+    paths = all_paths(options["streams"], logs) if reads else []
     if len(statements) > 1 and "-" in paths:
         raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
     if options["follow"]:

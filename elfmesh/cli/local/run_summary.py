@@ -30,7 +30,7 @@ def summarise(job: LogRun, verbosity: int, *, live: bool = False) -> None:
     stats = job.stats
     errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
     troubled = errors or stats.broken or stats.unseen or stats.untaken or stats.doubts or stats.gaps or live
-    if verbosity >= 0 and not stats.records:
+    if verbosity >= 0 and not stats.records and job.statement.streams:
         empty = "no record is in the range of times" if stats.outside else "the logs are empty"
         click.echo(f"elf: {empty}", err=True)
     if verbosity < 0 or not (troubled or verbosity > 0):

@@ -49,7 +49,8 @@ class FileTables:
         self._settings["lookups"].refresh()
         options = {**self._settings, "sample": None, "live": False, "follow": False, "jobs": self._jobs}
         with whole_answer(output_file) as file, contextlib.ExitStack() as after:
-            run_one(statement, self._paths, output, {**options, "file": file}, after)
+            paths = self._paths if statement.streams else []
+            run_one(statement, paths, output, {**options, "file": file}, after)
 
     def listing(self) -> list[dict[str, Any]]:
         """Return name, kind and description of each table."""

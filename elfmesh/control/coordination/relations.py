@@ -44,6 +44,7 @@ from elfmesh.ql.plan.relation import (
     Exploded,
     Framed,
     JoinRelation,
+    OneRow,
     Prefixed,
     Ranked,
     Resampled,
@@ -270,7 +271,7 @@ def _derived(relation: Relation, parts: Parts) -> Iterator[PlanStep]:
 
 
 RELATIONS: dict[type[Relation], Callable[[Relation, Parts], Iterator[PlanStep]]] = {
-    **dict.fromkeys((StatementPart, Prefixed, Union), _none),
+    **dict.fromkeys((StatementPart, OneRow, Prefixed, Union), _none),
     JoinRelation: _join,
     Ranked: _ranked,
     Framed: _framed,

@@ -157,9 +157,12 @@ class _JobComponents:
         self.streams: list[DataStream] = []
         self.dependencies: list[Determines] = []
         self.assumed = tuple(f"{ASSUMPTION_BROKEN} = 0 ({each})" for each in self.statement.assumes)
-        parts = self.statement.parts or (self.statement,)
+        parts = self.statement.over_records
         rows = [self._part(number, part, len(parts)) for number, part in enumerate(parts)]
-        self._root(rows)
+        if rows:
+            self._root(rows)
+        else:
+            self._once()
 
     def _place(self, at: TextPosition = NOWHERE) -> Place:
         if at == NOWHERE:
@@ -265,6 +268,16 @@ class _JobComponents:
         if job is None and any(each.kind is EdgeKind.RESULTS for each in self.edges):
             self._newest(name)
 
+    def _once(self) -> None:
+        """Add the root of a statement without FROM."""
+        name = f"{self.name} root"
+        path = AnnotatedPath(
+            "one row", "final", annotated("CR"), None, why="it reads no record", at=self.begin
+        )
+        self.components.append(Component(name, (path,), at=self.begin, group=self.name))
+        self.streams.append(DataStream(f"{name} one row", None, (name, "one row"), at=self.begin))
+        self.streams.append(DataStream(self.name, (name, "final"), None))
+
     def _newest(self, root: str) -> None:
         """Add the rows of `elf query` without `--at`: each reader has its own newest record."""
         name = f"{self.name} newest"
@@ -364,7 +377,7 @@ def _shaped(part: Statement) -> PlanStep | None:
 def job_steps(task: JobTask, jobs: JobGraph, refuted: Refuted = NOT_TRIED) -> Iterator[PlanStep]:
     """Yield the order-sensitive steps of a job's whole text."""
     assert task.statement is not None
-    for number, part in enumerate(task.statement.parts or (task.statement,)):
+    for number, part in enumerate(task.statement.over_records):
         edges = [each for each in jobs.into(task) if each.part == number]
         yield from (*_lookups(edges, part), *input_steps(part, refuted), *plan_steps(part))
         if (shaped := _shaped(part)) is not None:

@@ -178,7 +178,7 @@ def _reads(task: JobTask, jobs: Mapping[str, JobTask]) -> list[_Read]:
     assert statement is not None
     found: list[_Read] = []
     own = {each.name for each in statement.job.tables} if statement.job else set()
-    for part, each in enumerate(statement.parts or (statement,)):
+    for part, each in enumerate(statement.over_records):
         kind, source = _input(each.stream, jobs)
         found.append((kind, source, part, True))
         found += [_lookup(join, own, part) for join in each.lookups]

@@ -183,7 +183,7 @@ def _foreign(statement: Statement, grant: Grant, namespace: str) -> str:
 def _too_large(statement: Statement, grant: Grant, namespace: str) -> str:
     if grant.sketch is None:
         return ""
-    for part in statement.parts or (statement,):
+    for part in statement.over_records:
         for table in part.tables:
             for kind, _ in table.aggregates.values():
                 name, _, size = kind.partition(":")

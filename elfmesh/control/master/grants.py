@@ -42,7 +42,7 @@ def is_shaped(text: str) -> bool:
         statement = ql.parse(text)
     except QueryError:
         return True
-    parts = statement.parts or (statement,)
+    parts = statement.over_records
     kinds = (kind for part in parts for table in part.tables for kind, _ in table.aggregates.values())
     return any(kind.partition(":")[0] in SHAPED for kind in kinds)
 

@@ -38,6 +38,7 @@ from elfmesh.ql.plan.relation import (
     Framed,
     JoinRelation,
     Nearest,
+    OneRow,
     Prefixed,
     Ranked,
     Resampled,
@@ -131,6 +132,8 @@ class _Run(Struct):
         match relation:
             case StatementPart():
                 return self.part(relation.index, self.scalars)
+            case OneRow():
+                return pa.table({name: [1] for name in relation.columns})
             case Prefixed():
                 source = self.rows(relation.source)
                 return source.rename_columns(list(relation.columns))

@@ -66,7 +66,7 @@ class Query:
         self.functions, self.member = functions, member
         self.assumptions = AssumptionChecker(statement)
         self._calls: FunctionCalls | None = None
-        parts = statement.parts or (statement,)
+        parts = statement.over_records
         if statement.functions:
             self._calls = FunctionCalls(parts, functions)
             parts = self._calls.parts
@@ -86,7 +86,7 @@ class Query:
 
     def check_schema(self, schema: pa.Schema, stream: str | None = None) -> None:
         """Check the names of a query against a format whose columns are known. Raises QueryError."""
-        for part in self._parts if self._calls is None else map(PartQuery, self._written):
+        for part in self._parts if self._calls is None else map(PartQuery, self.statement.over_records):
             if stream is None or part.statement.stream == stream:
                 with self._names_outside():
                     part.check_schema(schema)
@@ -102,18 +102,14 @@ class Query:
 
     def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
         """Check the constants in comparisons against a format whose types are known. Raises QueryError."""
-        for part in map(PartQuery, self._written):
+        for part in map(PartQuery, self.statement.over_records):
             if stream is None or part.statement.stream == stream:
                 part.check_constants(schema)
 
     def doubts(self, stream: str | None = None) -> Doubts:
         """Return the comparisons whose columns' types only the data shows."""
-        parts = [part for part in self._written if stream is None or part.stream == stream]
+        parts = [part for part in self.statement.over_records if stream is None or part.stream == stream]
         return Doubts(expr for part in parts for expr in record_expressions(part.plan))
-
-    @property
-    def _written(self) -> tuple[Statement, ...]:
-        return self.statement.parts or (self.statement,)
 
     @property
     def untaken(self) -> list[str]:
@@ -122,7 +118,7 @@ class Query:
         return [untaken(call, text) for call, text in unlisted.items() if text is not None]
 
     def streams_of(self, carried: Collection[str]) -> tuple[str, ...]:
-        wanted = {part.stream for part in self._written if self._is_here(part)}
+        wanted = {part.stream for part in self.statement.over_records if self._is_here(part)}
         return tuple(name for name in self.statement.streams if name in wanted and name in carried)
 
     def prepare(self, records: pa.RecordBatch | BlockRows, stream: str | None = None) -> Prepared:

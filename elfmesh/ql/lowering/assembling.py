@@ -32,11 +32,9 @@ def relational(
     if not isinstance(relation, Derived | StatementPart):
         relation = plan.all_rows(relation)  # the order of results is total
     parts = tuple(plan.parts)
-    if not parts:
-        raise origin.error("the statement reads no stream", draft.at, "Read one: FROM stream.")
     plan.check_times()
     recorded = {index for index, part in enumerate(parts) if not is_beside(part.stream)}
-    if not rests_on(relation, recorded):
+    if len(recorded) < len(parts) and not rests_on(relation, recorded):
         raise origin.error(
             "LATEST and SAME can only be joined to a stream", draft.at,
             "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
@@ -52,7 +50,8 @@ def relational(
         for table in part.tables
     )
     fields = tuple(sorted({name for part in parts for name in part.fields}))
-    first = parts[0]
+    assert parts or isinstance(relation, Derived), "a statement that reads nothing computes something"
+    first = parts[0] if parts else relation.statement
     window, join = first.window, within_of(relation)
     if window is not None and join is not None:
         window = replace(window, kind=WITHIN, within_us=join.within_us)

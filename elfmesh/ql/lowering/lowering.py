@@ -9,7 +9,7 @@ part.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -29,25 +29,34 @@ from elfmesh.ql.expressions.nodes import (
     walk,
 )
 from elfmesh.ql.expressions.refusals import GENERATORS, GROUPING
-from elfmesh.ql.expressions.text_source import SourceText
+from elfmesh.ql.expressions.text_source import SourceText, TextPosition
 from elfmesh.ql.lowering.analysis import analyse
 from elfmesh.ql.lowering.nearest import NearestPlan
 from elfmesh.ql.plan.declared import refuse_python
-from elfmesh.ql.plan.draft_types import Draft, ElementsRead, JoinDraft, SelectDraft, StreamRead, UnionDraft
-from elfmesh.ql.plan.lookup_plan import LookupPlan, conjuncts, join_key, key_fields, named, owner
+from elfmesh.ql.plan.draft_types import (
+    Draft,
+    ElementsRead,
+    JoinDraft,
+    NothingRead,
+    SelectDraft,
+    StreamRead,
+    UnionDraft,
+)
+from elfmesh.ql.plan.lookup_plan import LookupPlan, all_of, conjuncts, join_key, key_fields, named, owner
 from elfmesh.ql.plan.relation import (
     TIME,
     Derived,
     Exploded,
     JoinKey,
     JoinRelation,
+    OneRow,
     Prefixed,
     StatementPart,
     made,
 )
 from elfmesh.ql.plan.relation_base import Relation
 from elfmesh.ql.plan.scope import Input
-from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.selection import Select, early_expressions, late_expressions
 from elfmesh.ql.plan.statement import LOOKED_UP, LookupJoin, Statement, WindowSpec, is_beside
 from elfmesh.ql.plan.windowing import Times
 from elfmesh.ql.plan.windows import TIME_COLUMN
@@ -108,7 +117,7 @@ class Lowering(ABC):
             window = None if window is None else replace(window, column=time.path)
         where = conjuncts(select.where)
         source, rest = self._inputs(draft, where)
-        return self.derived(source, replace(select, where=_all_of(rest), window=window, derived=True))
+        return self.derived(source, replace(select, where=all_of(rest), window=window, derived=True))
 
     # -- parts
 
@@ -142,6 +151,8 @@ class Lowering(ABC):
         read, one = draft.reads[at], draft.scope.inputs[at]
         if isinstance(read, SelectDraft | UnionDraft):
             return self.query(read)
+        if isinstance(read, NothingRead):
+            return self._one_row(one.at)
         assert isinstance(read, StreamRead)
         # Hidden names, because fields may differ only in case, and output columns must not.
         items: list[tuple[str | None, Expr]] = [
@@ -154,9 +165,17 @@ class Lowering(ABC):
             items.append((TIME, Call("event time", (FieldRef(time, True),), at=one.at)))
         columns = (*one.used, *looked_up, *([TIME] if timed else [])) or ("#0",)
         items = items or [("#0", Literal("bigint", 1))]
-        select = Select(items, _all_of(where), None, None, [], None, False, None, one.at)
+        select = Select(items, all_of(where), None, None, [], None, False, None, one.at)
         part = self._part(read, select, time, tables.of(at))
         return Prefixed(columns, one.at, part)
+
+    def _one_row(self, at: TextPosition) -> OneRow:
+        if self.window is not None:
+            raise self.origin.error(
+                "a SELECT without FROM has a row at any time, and an interval has those of its records", at,
+                "Add FROM stream, or leave out the job and the window.",
+            )  # fmt: skip
+        return OneRow(("#0",), at)
 
     def _time(self, draft: SelectDraft, at: int) -> str:
         read = draft.reads[at]
@@ -274,7 +293,7 @@ class Lowering(ABC):
             return JoinRelation(
                 columns, one.at, join.kind, left, right, tuple(keys), None, nearest=nearest.of(residual)
             )
-        about = (join.kind, left, right, tuple(keys), _all_of(residual))
+        about = (join.kind, left, right, tuple(keys), all_of(residual))
         if not join.within_us:
             return JoinRelation(columns, one.at, *about)
         times = (_time_column(left), _time_column(right))
@@ -338,16 +357,6 @@ def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
     return alone and not found and not grouping
 
 
-def early_expressions(select: Select) -> list[Expr]:
-    """Return the expressions that are computed on single rows in any query."""
-    return [*([] if select.where is None else [select.where]), *(select.group or [])]
-
-
-def late_expressions(select: Select) -> list[Expr]:
-    having = [each for each in (select.having, select.qualify) if each is not None]
-    return [expr for _, expr in select.items] + having + [item.expr for item in select.order]
-
-
 def refuse_grouping(select: Select, origin: SourceText) -> None:
     """Raise QueryError for grouping(x) with only one grouping."""
     for expr in (*early_expressions(select), *late_expressions(select)):
@@ -386,10 +395,3 @@ def _holds(expr: Expr, kind: type[Expr]) -> bool:
 
 def _uses(expr: Expr, names: Collection[str]) -> bool:
     return any(isinstance(node, FieldRef) and node.path in names for node in walk(expr))
-
-
-def _all_of(conditions: Sequence[Expr]) -> Expr | None:
-    joined: Expr | None = None
-    for condition in conditions:
-        joined = condition if joined is None else Call("and", (joined, condition), at=condition.at)
-    return joined

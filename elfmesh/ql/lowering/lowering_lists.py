@@ -6,13 +6,13 @@ from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Aggregate, Call, Expr, FieldRef, Literal, Over, walk
 from elfmesh.ql.expressions.refusals import GENERATORS
-from elfmesh.ql.lowering.lowering import Lowering, early_expressions
+from elfmesh.ql.lowering.lowering import Lowering
 from elfmesh.ql.plan.draft_types import SelectDraft
 from elfmesh.ql.plan.elements import ElementOrder, Elements
 from elfmesh.ql.plan.relation import Exploded
 from elfmesh.ql.plan.relation import made as made_column
 from elfmesh.ql.plan.relation_base import Relation
-from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.selection import Select, early_expressions
 from elfmesh.ql.plan.statement import OrderItem
 
 MADE = made_column(0)

@@ -33,12 +33,12 @@ from elfmesh.ql.expressions.nodes import (
     walk,
 )
 from elfmesh.ql.expressions.refusals import GROUPING
-from elfmesh.ql.lowering.lowering import Lowering, late_expressions
+from elfmesh.ql.lowering.lowering import Lowering
 from elfmesh.ql.plan.draft_types import SelectDraft
 from elfmesh.ql.plan.names import SelectItem, SelectNames
 from elfmesh.ql.plan.relation import ROW, Framed, JoinKey, JoinRelation, Ranked, Union
 from elfmesh.ql.plan.relation_base import Relation
-from elfmesh.ql.plan.selection import Select
+from elfmesh.ql.plan.selection import Select, late_expressions
 from elfmesh.ql.plan.statement import OrderItem
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from elfmesh.ql.expressions.nodes import Expr, Over, walk
-from elfmesh.ql.lowering.lowering import Lowering, late_expressions, refuse_grouping
+from elfmesh.ql.lowering.lowering import Lowering, refuse_grouping
 from elfmesh.ql.lowering.lowering_lists import exploded, explodes
 from elfmesh.ql.lowering.lowering_rows import over_rows
 from elfmesh.ql.lowering.resampling import resampled
@@ -16,6 +16,7 @@ from elfmesh.ql.plan.draft_types import UNION, Draft, SelectDraft, UnionDraft
 from elfmesh.ql.plan.names import SelectItem, SelectNames
 from elfmesh.ql.plan.relation import Union
 from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.selection import late_expressions
 
 
 @dataclass(slots=True)

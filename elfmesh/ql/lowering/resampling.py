@@ -15,10 +15,11 @@ from elfmesh.errors import QueryError
 from elfmesh.ql.expressions.nodes import Call, Duration, Expr, FieldRef, Literal, WindowBound, walk
 from elfmesh.ql.expressions.resampling import ResampleClause
 from elfmesh.ql.expressions.text_source import SourceText
-from elfmesh.ql.lowering.lowering import early_expressions, is_part, late_expressions
+from elfmesh.ql.lowering.lowering import is_part
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.relation import Resampled
 from elfmesh.ql.plan.relation_base import Relation
+from elfmesh.ql.plan.selection import early_expressions, late_expressions
 from elfmesh.ql.plan.statement import ONE_INTERVAL_US, WindowSpec
 from elfmesh.ql.plan.windowing import Times, selects
 from elfmesh.ql.plan.windows import TIME_COLUMN

@@ -36,6 +36,10 @@ class ElementsRead(Struct):
     call: Elements
 
 
+class NothingRead(Struct):
+    """Input of a SELECT without FROM: one row without columns."""
+
+
 class JoinDraft(Struct):
     """Join of an input with the inputs before it; the kind of an `ElementsRead` is "lateral".
 
@@ -81,7 +85,7 @@ class UnionDraft(Struct):
 
 
 Draft = SelectDraft | UnionDraft
-Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft
+Read = StreamRead | LookupRead | ElementsRead | NothingRead | SelectDraft | UnionDraft
 
 
 def distinguished(draft: Draft) -> Draft:

@@ -149,7 +149,7 @@ def gains_by_early(statement: Statement) -> bool:
 
 def early_parts(statement: Statement) -> tuple[Statement, ...]:
     """Return the parts of a statement with EARLY that have its groups; several are the sides of UNION ALL."""
-    return statement.parts or (statement,)
+    return statement.over_records
 
 
 def _is_union_all(relation: Relation) -> bool:

@@ -163,6 +163,13 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
     return [] if expr is None else [expr]
 
 
+def all_of(conditions: Sequence[Expr]) -> Expr | None:
+    joined: Expr | None = None
+    for condition in conditions:
+        joined = condition if joined is None else Call("and", (joined, condition), at=condition.at)
+    return joined
+
+
 def join_key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
     """Return an equation of one expression of each side, by the columns of both; None: it is none."""
     if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):

@@ -31,6 +31,10 @@ class Derived(Relation, frozen=True):
     statement: Statement
 
 
+class OneRow(Relation, frozen=True):
+    """One row, of which a SELECT without FROM is computed."""
+
+
 class Prefixed(Relation, frozen=True):
     """Rows of a relation with the name of the input before each column name."""
 
@@ -170,6 +174,8 @@ def fidelity_shape(relation: Relation | None, apart: Collection[int] = ()) -> Fi
             return fidelity_shape(relation.source, apart)
         case StatementPart():
             return FidelityShape("whole" if relation.index in apart else "input", relation.index)
+        case OneRow():
+            return FidelityShape("whole")
     return ONE_INPUT
 
 
@@ -213,6 +219,8 @@ def rests_on(relation: Relation, parts: Collection[int]) -> bool:
     match relation:
         case StatementPart():
             return relation.index in parts
+        case OneRow():
+            return False
         case JoinRelation(kind="inner"):
             return rests_on(relation.left, parts) or rests_on(relation.right, parts)
         case JoinRelation(kind="right"):

@@ -79,6 +79,8 @@ class Input(Struct):
         return next((column for column in self.columns if column.lower() == name.lower()), None)
 
 
+NO_FROM = "this SELECT does not say FROM which stream it reads"
+
 STAR = "*"
 """Column name that stands for all columns of a stream."""
 
@@ -212,7 +214,8 @@ class NameScope:
             if is_alias:
                 return FieldRef(name, False, at=at)
             known = [column for one in self.inputs for column in one.known or ()]
-            raise self._source.error(f"there is no column {name}", at, _instead(name, known))
+            message = f"there is no column {name}" if known else f"{NO_FROM}, and names {name}"
+            raise self._source.error(message, at, _instead(name, known))
         if unknown:
             self._may_be_outside(unknown[0], name, at)
         return self._of((having or unknown)[0], name, True, at)
@@ -259,6 +262,8 @@ class NameScope:
                     f"* needs the columns of {one.name}, which has no schema", at, "Name the fields."
                 )
             found += [self._of(one, column, True, at) for column in columns]
+        if not found:
+            raise self._source.error(f"{NO_FROM}, and `*` has no columns", at, _instead("*", ()))
         return found
 
     def is_open(self, qualifier: str) -> bool:
@@ -298,4 +303,4 @@ def _depth(expr: Expr) -> int:
 def _instead(name: str, known: Sequence[str]) -> str:
     if STAR in known:
         return f"The columns of `*` are not known here: write SELECT {name}, ... in the subquery."
-    return suggest(name, known) or f"There are {', '.join(known)}."
+    return suggest(name, known) or (f"There are {', '.join(known)}." if known else "Add FROM stream.")

@@ -38,3 +38,13 @@ def expressions(select: Select) -> list[Expr]:
         *(expr for expr in clauses if expr is not None),
         *(item.expr for item in select.order),
     ]
+
+
+def early_expressions(select: Select) -> list[Expr]:
+    """Return the expressions that are computed on single rows in any query."""
+    return [*([] if select.where is None else [select.where]), *(select.group or [])]
+
+
+def late_expressions(select: Select) -> list[Expr]:
+    having = [each for each in (select.having, select.qualify) if each is not None]
+    return [expr for _, expr in select.items] + having + [item.expr for item in select.order]

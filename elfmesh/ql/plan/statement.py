@@ -9,7 +9,6 @@ Paper: ELF 2.1 (a job is the pair of an agent's function over records and the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Struct
@@ -131,28 +130,6 @@ class JobClause(Struct, frozen=True):
     @property
     def qualified(self) -> str:
         return f"{self.namespace}/{self.name}"
-
-
-def job_clause(
-    names: tuple[str, str],
-    given: Mapping[str, int | str],
-    tables: tuple[InlineTable, ...],
-    delivery: TopicDelivery | None = None,
-) -> JobClause:
-    """Return the clause of a job or topic whose options are given by their words."""
-    every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", "EARLY"))
-    standby = int(given.get("LAG", LAG_US_DEFAULT)) if "STANDBY" in given else None
-    return JobClause(
-        *names, None if every is None else int(every), int(given.get("LATENESS", 0)),
-        int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
-        int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-        int(given.get(REPLICAS, 0 if standby is None else 1)), KEEP in given, tables,
-        None if early is None else int(early), delivery=delivery, standby_us=standby,
-        paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
-        copies=int(given.get(COPIES, 1)), cost=float(given[COST]) if COST in given else None,
-        standby_across=str(given.get("STANDBY ACROSS", "rack")),
-        replicas_across=str(given.get(REPLICAS_ACROSS, "")),
-    )  # fmt: skip
 
 
 class WindowSpec(Struct, frozen=True):
@@ -335,8 +312,16 @@ class Statement(PartlyCompared, frozen=True):
         return tuple(name for name, _ in self.plan.outputs)
 
     @property
+    def over_records(self) -> tuple[Statement, ...]:
+        """Return the queries over records of one stream: the parts, or the statement itself.
+
+        There are none if no SELECT has a FROM.
+        """
+        return (self,) if self.relation is None and not self.parts else self.parts
+
+    @property
     def streams(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(part.stream for part in self.parts)) or (self.stream,)
+        return tuple(dict.fromkeys(part.stream for part in self.over_records))
 
     @property
     def latest(self) -> tuple[str, ...]:
@@ -346,8 +331,7 @@ class Statement(PartlyCompared, frozen=True):
     @property
     def inputs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         """Return the streams that are read, each once, with the labels of the agents that take part."""
-        own = ((self.stream, self.labels),)
-        return tuple(dict.fromkeys((part.stream, part.labels) for part in self.parts)) or own
+        return tuple(dict.fromkeys((part.stream, part.labels) for part in self.over_records))
 
     @property
     def spans_intervals(self) -> bool:

@@ -25,6 +25,7 @@ from elfmesh.ql.plan.draft_types import (
     ElementsRead,
     JoinDraft,
     LookupRead,
+    NothingRead,
     Read,
     SelectDraft,
     StreamRead,
@@ -143,11 +144,9 @@ class Drafter(Struct):
         if not tree.expressions:
             raise self._error(None, "the query selects nothing", SELECTS_NOTHING)
         given = tree.args.get("from_") or tree.args.get("from")
-        if given is None:
-            raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
         tree = with_windows(tree, self._error)
         tree, extra = in_items(tree, self._place, self._error)
-        read, one = self._input(given.this, named)
+        read, one = self._nothing(tree) if given is None else self._input(given.this, named)
         reads, inputs = [read], [one]
         joins: list[Any] = [
             unnested(join, at, self._place, self._error) if is_lateral(join) else join
@@ -218,6 +217,9 @@ class Drafter(Struct):
             return self._scalar(node, named, scope)
 
         return Translator(self.origin, scope, self.start, scalar, self.functions)
+
+    def _nothing(self, tree: exp.Select) -> tuple[Read, Input]:
+        return NothingRead(), Input("#", (), self._place(tree))
 
     def _input(self, table: Any, named: Mapping[str, Any]) -> tuple[Read, Input]:
         place = self._place(table)

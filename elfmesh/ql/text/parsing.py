@@ -35,6 +35,7 @@ from elfmesh.ql.plan.declared import masked
 from elfmesh.ql.plan.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.ql.plan.early import check_early
 from elfmesh.ql.plan.inline import check_uses
+from elfmesh.ql.plan.scope import NO_FROM
 from elfmesh.ql.plan.statement import (
     ONE_INTERVAL_US,
     ROWS,
@@ -124,10 +125,13 @@ def within(text: str, clause: str) -> str:
     """Return the text of a query with HISTORY and UNTIL written behind its first input.
 
     Raises:
-        QueryError: the text is invalid.
+        QueryError: the text is invalid, or it has no FROM.
     """
     origin = SourceText(text, "query")
-    end = cut_clauses(origin, next(_split(origin))).source_end
+    tokens = next(_split(origin))
+    end = cut_clauses(origin, tokens).source_end
+    if not end:
+        raise origin.error(NO_FROM, tokens[0].start, "Add FROM stream.")
     return f"{text[:end]} {clause}{text[end:]}"
 
 

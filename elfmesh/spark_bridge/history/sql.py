@@ -23,7 +23,7 @@ from elfmesh.ingest.sources.records import cutter_for
 from elfmesh.local.log_input import BLOCK_BYTES
 from elfmesh.ql import Statement, expand, parse_many
 from elfmesh.ql.engine.lookup import LookupSource
-from elfmesh.ql.plan.scope import IMPLICIT
+from elfmesh.ql.plan.scope import IMPLICIT, NO_FROM
 from elfmesh.ql.plan.statement import ONE, job_read
 from elfmesh.spark_bridge.history.frames import History, frame_of
 from elfmesh.spark_bridge.history.inputs import (
@@ -174,6 +174,9 @@ def prepared(
 ) -> Task:
     """Return the task with its inputs, the columns of `*`, the types of fields and the joined tables."""
     statement = task.statement
+    if not statement.streams:
+        hint = "Add FROM stream, or run it without Spark: elf run."
+        raise statement.origin.error(NO_FROM, statement.offset, hint)
     given = task.jobs.check(statement)
     inputs = {name: each for name, each in inputs.items() if each.kind != RESULTS}
     streams = [name for name in statement.streams if name not in given]

@@ -57,3 +57,8 @@ def test_a_lookup_is_read_again_when_it_has_changed(
 def test_files_have_no_history(paths: list[str]) -> None:
     with pytest.raises(UsageError, match="these are files"):
         FileTables(paths, GIVEN).history("1 h")
+
+
+def test_a_select_without_from_reads_no_file(paths: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    FileTables(paths, GIVEN).run("select 1 AS one", "query", "csv", None)
+    assert capsys.readouterr().out == "one\n1\n"

@@ -116,3 +116,11 @@ def test_the_shell_creates_no_job(api: str) -> None:
     ran = elf("sql", "--api", api, "-o", "json", "-c", f"{TEXT};\nSELECT hits FROM shop.top WHERE hits = 3")
     assert (ran.exit_code, json.loads(ran.stdout)["rows"]) == (2, [{"hits": 3}])
     assert ran.stderr.startswith("elf: elf sql creates no jobs\n  Write the job to a file")
+
+
+def test_a_select_without_from_asks_no_agent(
+    backend: Backend, tables: FleetTables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.run("SELECT 1 AS one, 'a' AS b", "query", "csv", None)
+    assert capsys.readouterr().out == "one,b\n1,a\n"
+    assert backend.asked == []

@@ -33,7 +33,7 @@ def main() -> None:
             print(json.dumps(asdict(each)))
         return
     if given.show:
-        texts = {case.name: " ".join(case.asked.split()) for case in cases()}
+        texts = {case.name: " ".join(case.text.split()) for case in cases()}
         chosen = [each for each in found if each.state == given.show and given.kind in (None, each.kind)]
         for each in chosen:
             print(f"{each.name} [{each.kind}]\n  {texts[each.name]}\n  {' '.join(each.why.split())}")
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _shown(case: Golden) -> str:
-    lines = [f"-- {case.name}", case.asked]
+    lines = [f"-- {case.name}", case.text]
     for name, view in case.views.items():
         lines += [f"-- {name}: {', '.join(map(' '.join, view.columns))}", *map(str, view.rows[:20])]
     lines += [f"-- expected: {', '.join(map(' '.join, case.columns))}", *map(str, case.rows)]

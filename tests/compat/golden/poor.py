@@ -51,10 +51,10 @@ def _last(word: str) -> str:
 
 
 def _far_suggestion(case: Golden, error: QueryError) -> bool:
-    at_place = _WORD.match(written(case.asked, error).lstrip("`\"'"))
+    at_place = _WORD.match(written(case.text, error).lstrip("`\"'"))
     named = [at_place[0]] if at_place else []
     # The message names the word where the place is that of a larger expression.
-    named += [word for word in _WORD.findall(error.message) if word.lower() in case.asked.lower()]
+    named += [word for word in _WORD.findall(error.message) if word.lower() in case.text.lower()]
     for meant in _MEANT.findall(str(error)):
         pairs: Iterable[tuple[str, str]] = ((word, meant) for word in named)
         if min((distance(_last(a), _last(b)) for a, b in pairs), default=99) > LETTERS_MAX:
@@ -73,8 +73,8 @@ def _named_query_as_function(case: Golden, error: QueryError) -> bool:
     name = re.escape(match[1])
     columns = r"\s*\(\s*[\w`]+(\s*,\s*[\w`]+)*\s*\)"
     return bool(
-        re.search(rf"\b{name}{columns}\s*AS\s*\(", case.asked, re.I)
-        or re.search(rf"(\)|\bAS)\s*{name}{columns}", case.asked, re.I)
+        re.search(rf"\b{name}{columns}\s*AS\s*\(", case.text, re.I)
+        or re.search(rf"(\)|\bAS)\s*{name}{columns}", case.text, re.I)
     )
 
 
@@ -83,14 +83,14 @@ def _type_that_was_not_written(case: Golden, error: QueryError) -> bool:
     if match is None:
         return False
     there = re.findall(r"\w+", error.hint)
-    return match[1] in there or not re.search(rf"\b{match[1]}", case.asked, re.I)
+    return match[1] in there or not re.search(rf"\b{match[1]}", case.text, re.I)
 
 
 def _word_that_was_not_written(case: Golden, error: QueryError) -> bool:
     match = re.match(r"`?([A-Z][A-Z_]+(?: [A-Za-z_]+)*)`? (?:is|are) not supported", error.message)
     if match is None:
         return False
-    text = case.asked.lower()
+    text = case.text.lower()
     return not any(word.lower() in text for word in _WORD.findall(match[1]) if word not in ("and", "or"))
 
 

@@ -1,4 +1,4 @@
-"""Statements that read nothing, as a refusal tells to write them: with a stream behind FROM."""
+"""Statements that read nothing, as `elf spark` tells to write them: with a stream behind FROM."""
 
 from __future__ import annotations
 

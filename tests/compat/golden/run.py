@@ -22,7 +22,6 @@ from elfmesh.local.log_source import ReadBlock
 from elfmesh.local.named_logs import declared_columns
 from elfmesh.ql import Statement, parse
 from tests.compat.golden.data import Golden
-from tests.compat.golden.reading import ONE
 
 
 class TypedParser(Parser):
@@ -103,7 +102,7 @@ def answer(case: Golden) -> pa.Table:
         ElfError: it is refused. Anything else that is raised is a crash.
     """
     tables = {name: view.table() for name, view in case.views.items()}
-    return answer_of(case.asked, tables | {ONE: pa.table({"unused": [1]})})
+    return answer_of(case.text, tables)
 
 
 def parsed(text: str, given: Mapping[str, pa.Table]) -> Statement:

@@ -15,7 +15,7 @@ from tests.control.member.support import TEXT
     [
         ({}, 2, "apply needs the text of a job"),
         ({"text": TEXT, "creator": 3}, 2, "apply needs the text of a job"),
-        ({"text": "SELECT"}, 65, "does not say FROM"),
+        ({"text": "SELECT"}, 65, "the query selects nothing"),
         ({"text": TEXT, "signed": "no envelope"}, 65, "this is not a signature file"),
         ({"text": TEXT, "first": "x"}, 65, "interval"),
         ({"text": TEXT, "job": "shop/other"}, 65, "this is the text of shop/top, not of shop/other"),

@@ -30,6 +30,9 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT a FROM s WHERE explode(b) = 1", 1, 23, "must be the only item", "FROM (SELECT explode"),
     ("SELECT a, grouping(a) FROM s GROUP BY a", 1, 11, "grouping needs", "0 in every row"),
     ("SELECT a FROM s QUALIFY b > 1", 1, 25, "needs a window function", "HAVING"),
+    ("CREATE JOB j EVERY '1 s' AS SELECT 1 AS a", 1, 36, "a SELECT without FROM", "Add FROM stream"),
+    ("CREATE JOB j EVERY '1 s' AS SELECT a FROM s UNION SELECT 2", 1, 58, "SELECT without FROM", "leave out"),
+    ("SELECT 1 AS a GROUP BY TUMBLE(ts, '5 s')", 1, 8, "a SELECT without FROM", "leave out the job"),
 )  # fmt: skip
 
 

@@ -6,7 +6,15 @@ import pytest
 
 from elfmesh import ql
 from elfmesh.ql.expressions.text_source import NOWHERE
-from elfmesh.ql.plan.relation import JoinRelation, Prefixed, StatementPart, Union, rests_on
+from elfmesh.ql.plan.relation import (
+    JoinRelation,
+    OneRow,
+    Prefixed,
+    StatementPart,
+    Union,
+    fidelity_shape,
+    rests_on,
+)
 from elfmesh.ql.plan.relation_base import Relation
 
 
@@ -42,6 +50,14 @@ def test_a_union_has_rows_where_any_source_has() -> None:
     both = Union(("a",), NOWHERE, (part(0), part(1)))
     assert not rests_on(both, {0})
     assert rests_on(both, {0, 1})
+
+
+def test_a_row_without_from_rests_on_nothing_and_lacks_nothing() -> None:
+    row = OneRow(("#0",), NOWHERE)
+    assert not rests_on(row, {0})
+    assert rests_on(joined("inner", row, part(0)), {0})
+    shape = fidelity_shape(Union(("a",), NOWHERE, (part(0), row)))
+    assert shape.share([0.5], [1.0]) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ from elfmesh.ql import parse
 from tests.ql.refusals import refusing
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
-    ("WITH x AS (SELECT 1) SELECT a FROM s", 1, 19, "does not say FROM", "FROM stream"),
+    ("SELECT a", 1, 8, "does not say FROM which stream it reads, and names a", "Add FROM stream."),
+    ("SELECT 1 AS b, s.a", 1, 18, "does not say FROM which stream it reads, and names s.a", "Add FROM"),
+    ("SELECT *", 1, 8, "does not say FROM which stream it reads, and `*` has no columns", "Add FROM stream."),
+    ("SELECT ts", 1, 8, "does not say FROM which stream it reads, and names ts", "Add FROM stream."),
     ("SELECT FROM s", 1, 1, "selects nothing", "columns"),
     ("SELECT a FROM shop.top ON (role = 'web')", 1, 0, "results have no labels", "agents of a stream"),
     ("SELECT s.a FROM s CROSS JOIN t ON s.a = t.a", 1, 30, "takes no ON", "JOIN other ON"),
@@ -48,8 +51,17 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         ("SELECT s.a, t.b FROM s CROSS JOIN t", ("a", "b"), ["s", "t"]),
         ("(SELECT a FROM s) UNION ALL (SELECT b FROM t) ORDER BY a LIMIT 3", ("a",), ["s", "t"]),
         ("SELECT a, (SELECT max(b) FROM t) AS m FROM s", ("a", "m"), ["s", "t"]),
+        ("WITH x AS (SELECT 1) SELECT a FROM s", ("a",), ["s"]),
+        ("SELECT 1 AS one", ("one",), []),
+        ("SELECT a FROM s UNION ALL SELECT 1", ("a",), ["s"]),
     ],
 )
 def test_inputs(text: str, columns: tuple[str, ...], streams: list[str]) -> None:
     statement = parse(text)
     assert (statement.columns, sorted(statement.streams)) == (columns, streams)
+
+
+def test_a_statement_without_from_has_no_inputs() -> None:
+    statement = parse("SELECT 1 AS one UNION ALL SELECT 2")
+    assert (statement.streams, statement.inputs, statement.over_records) == ((), (), ())
+    assert [each.stream for each in parse("SELECT a FROM s").over_records] == ["s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tests.compat.cases import NO_DATA
 from tests.compat.golden import outcomes as o
 from tests.compat.golden.compare import wrong_with
 from tests.compat.golden.data import CASES, Golden, View, cases
-from tests.compat.golden.reading import ONE
+from tests.compat.golden.reading import ONE, with_stream
 from tests.compat.golden.run import parsed
 from tests.exhaustive import nightly
 from tests.spark_tests import long_spark
@@ -47,10 +48,10 @@ def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.
     known = {name.lower(): table for name, table in tables.items()}
     frames = {
         name: spark.createDataFrame(known[name.lower()])
-        for name in parsed(case.asked, tables).streams
+        for name in parsed(case.text, tables).streams
         if name.lower() in known
     }
-    (history,) = histories(spark, case.asked, given_inputs(frames))
+    (history,) = histories(spark, case.text, given_inputs(frames))
     found = [each.table for each in history.answers()]
     history.close()
     return pa.concat_tables(found) if found else None
@@ -59,7 +60,8 @@ def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.
 def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
     """What Spark answers otherwise."""
     found = []
-    for case in chosen:
+    for each in chosen:
+        case = replace(each, text=with_stream(each.text))  # Spark reads a stream in every statement
         if any(map(in_intervals, case.views.values())) or o.outcome(case).state != o.EQUAL:
             continue
         tables = {name: view.table() for name, view in case.views.items()} | {ONE: pa.table({"unused": [1]})}
@@ -70,7 +72,7 @@ def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
         except ElfError as error:
             difference = str(error)
         if difference:
-            found.append(f"{case.name}: {case.asked}\n  {difference}")
+            found.append(f"{case.name}: {case.text}\n  {difference}")
     return found
 
 

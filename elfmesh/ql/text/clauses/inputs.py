@@ -57,7 +57,7 @@ class InputReader(TokenReader):
         labels: dict[int, tuple[tuple[str, str], ...]] = {}
         keep: list[Token] = []
         # For each open parenthesis: whether it contains a query, because EXTRACT(x FROM y) reads no input.
-        queries, found, start = [True], False, self._at
+        queries, start = [True], self._at
         while self._at < len(self._tokens):
             quoted = self._tokens[self._at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
             word = "" if quoted else self._word()
@@ -67,7 +67,6 @@ class InputReader(TokenReader):
             elif word == ")":
                 queries.pop()
             elif word == "FROM" and queries[-1] and self._word(-2) != "DISTINCT":  # not IS DISTINCT FROM
-                found = True
                 while self._word() != "(" and (self._word() != "UNNEST" or self._word(1) != "("):
                     at = self._stream()
                     if self._word() == "ON":
@@ -83,8 +82,6 @@ class InputReader(TokenReader):
                     if self._word() != ",":
                         break
                     self._at += 1
-        if not found:
-            raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
         return labels, keep + self._tokens[start:]
 
     def _read_range(self) -> None:

@@ -7,6 +7,7 @@ query in the place of the topic's.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 from sqlglot.tokenizer_core import Token
@@ -29,13 +30,14 @@ from elfmesh.ql.plan.statement import (
     ACROSS,
     COPIES,
     COST,
+    DEADLINE_US_DEFAULT,
     DOMAINS,
     KEEP,
+    LAG_US_DEFAULT,
     REPLICAS,
     REPLICAS_ACROSS,
     SEALED,
     JobClause,
-    job_clause,
 )
 from elfmesh.ql.plan.topics import delivery_of, query_tokens, topic_options
 from elfmesh.ql.text.tokens import TokenReader, check_brackets
@@ -108,7 +110,7 @@ class JobHeader(TokenReader):
         names = self._job_name()
         given, tables = self._options("AS")
         self._at += 1
-        job = job_clause(names, given, tuple(tables.values()))
+        job = _clause_of(names, given, tuple(tables.values()))
         return replace(job, standbys=self._standbys, alerts=tuple(self._alerts.values()))
 
     def _topic(self) -> JobClause:
@@ -137,7 +139,7 @@ class JobHeader(TokenReader):
         options = topic_options(delivery, given, self._error)
         query = query_tokens(delivery, self._tokens[begin], stream, seal, self._error)
         self._tokens, self._at = [*self._tokens[: self._at], *query], len(self._tokens)
-        return replace(job_clause(names, options, (), delivery), standbys=self._standbys)
+        return replace(_clause_of(names, options, (), delivery), standbys=self._standbys)
 
     def _options(self, end: str) -> tuple[dict[str, int | str], dict[str, inline.InlineTable]]:
         """Read options up to a word; "" is the end of the text."""
@@ -267,3 +269,25 @@ class JobHeader(TokenReader):
             raise self._error(f"{ACROSS} takes {' or '.join(DOMAINS)}, not `{self._shown()}`", hint)
         self._at += 1
         return word
+
+
+def _clause_of(
+    names: tuple[str, str],
+    given: Mapping[str, int | str],
+    tables: tuple[inline.InlineTable, ...],
+    delivery: TopicDelivery | None = None,
+) -> JobClause:
+    """Return the clause of a job or topic whose options are given by their words."""
+    every, horizon, early = (given.get(name) for name in ("EVERY", "HORIZON", "EARLY"))
+    standby = int(given.get("LAG", LAG_US_DEFAULT)) if "STANDBY" in given else None
+    return JobClause(
+        *names, None if every is None else int(every), int(given.get("LATENESS", 0)),
+        int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
+        int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
+        int(given.get(REPLICAS, 0 if standby is None else 1)), KEEP in given, tables,
+        None if early is None else int(early), delivery=delivery, standby_us=standby,
+        paths=int(given.get("PATHS", 0)), across=str(given.get(ACROSS, "")),
+        copies=int(given.get(COPIES, 1)), cost=float(given[COST]) if COST in given else None,
+        standby_across=str(given.get("STANDBY ACROSS", "rack")),
+        replicas_across=str(given.get(REPLICAS_ACROSS, "")),
+    )  # fmt: skip
