@@ -49,6 +49,7 @@ from elfmesh.ql.plan.windows import TIME_COLUMN
 from elfmesh.ql.text.clause_order import check_order
 from elfmesh.ql.text.clauses.cutter import Cut, cut_clauses
 from elfmesh.ql.text.drafts import Drafter
+from elfmesh.ql.text.keyword_places import place_keywords
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
 from elfmesh.ql.text.tokens import refuse_deep
@@ -373,20 +374,11 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
         raise origin.error("ELF-QL has no statement INSERT", at, FOREIGN_STATEMENTS["INSERT"])
     if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
-    _place_intervals(tree, tokens)
+    place_keywords(tree, tokens)
     if _depth(tree) > DEPTH_MAX:
         hint = "Reduce the nesting: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
         raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
     return regrouped(origin, tree)
-
-
-def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
-    found = list(tree.find_all(exp.Interval, bfs=False))
-    places = [at for at, token in enumerate(tokens) if token.token_type == TokenType.INTERVAL]
-    for node, at in zip(found, places, strict=False) if len(found) == len(places) else ():
-        node.meta["start"] = tokens[at].start
-        if at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.STRING:
-            node.meta["written"] = tokens[at + 1].text
 
 
 def _depth(tree: exp.Query) -> int:
