@@ -140,7 +140,7 @@ def _percentile(
 
 
 def _mode(given: _Values, _ranks: tuple[float, ...]) -> pa.Array:
-    ranked = pa.table({"owner": given.owners, "count": given.counts, "value": given.values})
+    ranked = pa.table({"owner": given.owners, "count": given.counts, "value": sortable(given.values)})
     ways = [("owner", "ascending"), ("count", "descending"), ("value", "ascending")]
     order = pc.sort_indices(ranked, sort_keys=ways).to_numpy()
     owners = given.owners[order]

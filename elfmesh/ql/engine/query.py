@@ -314,7 +314,9 @@ class PartQuery:
 
         where = condition(plan.where)
         laws = laws_of_values(self.statement.tables[0])
-        counted = {one.name for one in plan.distincts if not one.counted} - {one.table for one in plan.folds}
+        folded = {one.table for one in plan.folds if one.how != "mode"}
+        modes = {one.table for one in plan.folds} - folded
+        counted = {one.name for one in plan.distincts if not one.counted or one.name in modes} - folded
         return _Compiled(
             None if plan.where is None or where is None else (ExprKey(plan.where), where),
             tuple(key(expr) for expr in plan.keys),

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
-from elfmesh.cbt.sort_bytes import sort_bytes
+from elfmesh.cbt.sort_bytes import read_sorted, reader, sort_bytes, sortable
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import Operand, cast_nested, convert, lift_arrays
 from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext
 from elfmesh.ql.functions.nested.lists import over_rows
 from elfmesh.ql.values.columns import list_cuts
-from elfmesh.ql.values.types import BINARY, DATE, DOUBLE, STRING, VOID, is_list, is_nested, type_name
+from elfmesh.ql.values.types import BINARY, DATE, DOUBLE, STRING, VOID, has_map, is_list, is_nested, type_name
 
 _MARK = "\x01"
 """Prefix of all keys. Agents of an earlier release send strings without keys if x is ordered by x."""
@@ -55,10 +55,12 @@ def _ordered_text(context: CompileContext, call: Call, args: list[Operand]) -> O
 def _ordered_value(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     """As `_ordered_text`, for a value that gets its type again: its text must have the order of its type."""
     value, *keys = args
-    if is_nested(value.type) or pa.types.is_duration(value.type):
+    if has_map(value.type) or pa.types.is_duration(value.type):
         hint = "List one of its fields."
         raise context.error(call, f"{type_name(value.type)} cannot be aggregated", hint)
     ways = _checked_ways(context, call, keys)
+    if is_nested(value.type):
+        value = lift_arrays(STRING, _as_key, value)
     if value.type == DOUBLE:
         value = lift_arrays(DOUBLE, lambda array: pc.add(array, 0.0), value)  # -0.0 is 0.0
     if value.type not in (STRING, BINARY, VOID):
@@ -73,6 +75,11 @@ def _ordered_value(context: CompileContext, call: Call, args: list[Operand]) -> 
         return key.encode() + _AFTER_KEY + given if kind == BINARY else f"{key}{_AFTER_KEY.decode()}{given}"
 
     return over_rows(kind, one, convert(value, kind), *keys, nulls=True)
+
+
+def _as_key(values: pa.Array) -> pa.Array:
+    """Return lists and structs as the hexadecimal digits of their sort keys, from which they are read."""
+    return pa.array([None if key is None else key.hex() for key in sortable(values).to_pylist()], STRING)
 
 
 def _key(keys: list[Operand], ways: list[str]) -> Callable[..., bytes]:
@@ -120,6 +127,10 @@ def _ordered_list(_context: CompileContext, _call: Call, args: list[Operand]) ->
         plain = BINARY if lists.type.value_type == BINARY else STRING
         after = _AFTER_KEY if plain == BINARY else _AFTER_KEY.decode()
         values = pa.array([text.partition(after)[2] for text in lists.flatten().to_pylist()], plain)
+        if is_nested(typed.type):
+            read = reader(typed.type)
+            keys = (bytes.fromhex(text) for text in values.to_pylist())
+            values = pa.array([read_sorted(key, read) for key in keys], typed.type)
         if typed.type == VOID:  # all values are null, and a list has none of these
             values = pa.nulls(len(values))
         mask = lists.is_null() if lists.null_count else None

@@ -154,6 +154,8 @@ def _call(expr: Call) -> str:
         return f"{args[0]}.{expr.option}"
     if expr.name == "plus months":
         return f"({args[0]} + INTERVAL '{args[1]}' MONTH)"
+    if expr.name == "month sequence":
+        return f"sequence({args[0]}, {args[1]}, INTERVAL '{args[2]}' MONTH)"
     if expr.name == "~":
         return f"~{args[0]}"
     if expr.name == "split at":

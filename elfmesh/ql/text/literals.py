@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
+from elfmesh.ql.functions.nested.list_making import MONTH_SEQUENCE
+from elfmesh.ql.plan.names import dropped_by
 from elfmesh.ql.plan.translating import Translating
+from elfmesh.ql.plan.windows import interval_months
 from elfmesh.ql.text.paths import dotted_parts
 from elfmesh.ql.values.types import PRECISION_MAX
 
@@ -66,13 +70,48 @@ _BY_UNIT = {
 
 
 def with_unit(name: str, args: list[exp.Expr]) -> tuple[str, list[exp.Expr]] | None:
-    """Return the function and arguments of `date_add(DAY, 1, ts)`, with the unit as text; None for others."""
+    """Return the function and arguments of a call with a unit; None for others.
+
+    The unit of `date_add(DAY, 1, ts)` becomes a text, and a step of months a number of them.
+    """
+    if name == "sequence" and len(args) == 3 and (months := _months(args[2])) is not None:
+        return MONTH_SEQUENCE, [*args[:2], exp.Literal.number(months)]
     first = args[0] if len(args) == 3 and name in _BY_UNIT else None
     if not isinstance(first, exp.Column) or first.table or first.this.args.get("quoted"):
         return None
     unit = exp.Literal.string(first.name)
     unit.meta.update(first.this.meta)
     return _BY_UNIT[name], [unit, *args[1:]]
+
+
+def _months(node: exp.Expr) -> int | None:
+    if not isinstance(node, exp.Neg):
+        return interval_months(node)
+    months = interval_months(node.this)
+    return months and -months
+
+
+def with_columns(translator: Translating, nodes: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
+    """Return the arguments of a function with the columns of `*` in place of it, as Spark does."""
+    if not any(each.is_star for each in nodes):
+        return nodes
+    scope, found = translator.scope, list[exp.Expr]()
+    for each in nodes:
+        if not each.is_star:
+            found.append(each)
+            continue
+        qualifier = each.table if isinstance(each, exp.Column) else ""
+        whole = translator.expr(each)
+        assert isinstance(whole, Star)
+        fields = scope.stars(qualifier, whole.at)
+        dropped = dropped_by(whole, [scope.plain(field.path) for field in fields], scope.error)
+        for at, field in enumerate(fields):
+            if at not in dropped:
+                name = scope.plain(field.path)
+                table = field.path.removesuffix(name).removesuffix(".")
+                found.append(exp.column(name, table=table or None, quoted=True))
+                found[-1].meta.update(each.find(exp.Star).meta)
+    return found
 
 
 def star(translator: Translating, node: exp.Star, whole: exp.Expr | None = None) -> Star:

@@ -49,7 +49,7 @@ from elfmesh.ql.plan.windows import fixed_duration_us, interval_months, rows_cal
 from elfmesh.ql.text.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.ql.text.lambdas import call_argument, parameter
 from elfmesh.ql.text.like import escaped, like
-from elfmesh.ql.text.literals import binary, literal, negative, star, with_unit
+from elfmesh.ql.text.literals import binary, literal, negative, star, with_columns, with_unit
 from elfmesh.ql.text.over import over_call
 from elfmesh.ql.text.paths import dotted_parts, with_field_names
 from elfmesh.ql.values.type_targets import TYPE_NAMES, is_no_value, type_target
@@ -291,7 +291,7 @@ class Translator:
         if (by_unit := with_unit(name, node.expressions)) is not None:
             return self._make(by_unit[0], node, *by_unit[1])
         known = FUNCTIONS[name]
-        nodes, option = with_field_names(name, node.expressions)
+        nodes, option = with_field_names(name, with_columns(self, node.expressions))
         args = tuple(call_argument(self, known, at, arg) for at, arg in enumerate(nodes))
         if len(args) < known.least or (known.most is not None and len(args) > known.most):
             raise self.error(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from elfmesh.ql.engine.folds import folded, owners_of
 from elfmesh.ql.plan.statement import COUNT_COLUMN, Fold
+from tests.ql.conftest import run
 
 MAIN = {"k0": pa.array(["a", "b", None])}
 
@@ -71,6 +72,15 @@ def test_bits_are_combined_and_an_even_number_of_equal_values_is_none(
     how: str, expected: list[int | None]
 ) -> None:
     assert fold(how, [("a", 6, 2), ("a", 3, 1), ("b", 12, 3)]) == expected
+
+
+def test_lists_and_structs_have_a_mode() -> None:
+    rows = {"k": [1, 1, 1, 2, 2, 3], "x": [[2], [1, 3], [1, 3], [2], [1, 9], None]}
+    text = "SELECT k, mode(x) AS l, mode(struct(x[0] AS a, k AS b)).a AS s FROM t GROUP BY k ORDER BY k"
+    (table,) = run(text, rows, batch_rows=2).values()
+    assert table.to_pylist() == [
+        {"k": 1, "l": [1, 3], "s": 1}, {"k": 2, "l": [1, 9], "s": 1}, {"k": 3, "l": None, "s": None},
+    ]  # fmt: skip
 
 
 def test_of_values_that_come_equally_often_the_least_is_the_mode() -> None:

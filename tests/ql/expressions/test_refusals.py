@@ -101,7 +101,8 @@ WRONG_TYPES = [
     ("SELECT b & 3 FROM s", 8, "works on integers", ""),
     ("SELECT element_at(array(i), 0) FROM s", 29, "counts from 1", "x[0]"),
     ("SELECT s + INTERVAL '1' MONTH FROM s", 8, "cannot be added to STRING", "CAST"),
-    ("SELECT mode(l) FROM s", 13, "ARRAY<BIGINT> cannot be aggregated", "x[0]"),
+    ("SELECT mode(map(s, i)) FROM s", 13, "MAP<STRING,BIGINT> cannot be grouped", "m['key']"),
+    ("SELECT sequence(i, i, INTERVAL '1' MONTH) FROM s", 8, "takes dates or timestamps, not BIGINT", "DATE"),
     ("SELECT max(l), hll_sketch_agg(l) FROM s", 12, "ARRAY<BIGINT> cannot be aggregated", "x[0]"),
     ("SELECT upper(INTERVAL 1 DAY) FROM s", 0, "INTERVAL", ""),
 ]  # fmt: skip

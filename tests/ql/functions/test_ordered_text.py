@@ -174,6 +174,29 @@ def test_an_agent_without_values_does_not_change_the_type_of_a_list() -> None:
     assert table.column("t").to_pylist() == [[1.5, 2.5]]
 
 
-def test_a_list_of_lists_is_refused() -> None:
-    text = "SELECT array_agg(split(x, ',') ORDER BY x) AS t FROM s"
-    assert "ARRAY<STRING> cannot be aggregated" in refusal(text, x=["a"])
+def test_lists_and_structs_are_listed_in_their_type() -> None:
+    rows = {"x": ["b", "a", None, "a"], "d": [date(2024, 5, 1), None, date(2024, 5, 2), date(2024, 5, 3)]}
+    rows["y"] = [1, 2, 3, 3]
+    (table,) = run(
+        "SELECT array_agg(array(x, 'é') ORDER BY y DESC, x NULLS LAST) AS l,"
+        " array_agg(struct(d, y + 0.5 AS f, 1.50BD AS e, X'00ff' AS b, array(y) AS n), 2 ORDER BY y) AS s"
+        " FROM s",
+        rows,
+    ).values()
+    (row,) = table.to_pylist()
+    assert row["l"] == [["a", "é"], [None, "é"], ["a", "é"], ["b", "é"]]
+    more = {"e": Decimal("1.50"), "b": b"\x00\xff"}
+    assert row["s"] == [
+        {"d": date(2024, 5, 1), "f": 1.5, **more, "n": [1]}, {"d": None, "f": 2.5, **more, "n": [2]},
+    ]  # fmt: skip
+
+
+def test_values_of_equal_place_have_the_order_of_lists() -> None:
+    rows = {"x": [[2], [1, 9], [], [1]], "y": [0, 0, 0, 0]}
+    (table,) = run("SELECT array_agg(x ORDER BY y) AS t FROM s", rows, batch_rows=1).values()
+    assert table.column("t").to_pylist() == [[[], [1], [1, 9], [2]]]
+
+
+def test_a_list_of_maps_is_refused() -> None:
+    text = "SELECT array_agg(map('a', x) ORDER BY x) AS t FROM s"
+    assert "MAP<STRING,STRING> cannot be aggregated" in refusal(text, x=["a"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from elfmesh.errors import QueryError
+from elfmesh.local.embedded import answers
 from tests.ql.refusals import refusing
 
 ONE = {"one": [1], "a": ["x"]}
@@ -105,3 +106,25 @@ def test_a_column_of_an_input_comes_before_a_part_of_a_column_called_as_the_inpu
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELECT 99999999999999999999 FROM s", 1, 8, "64 bits", "decimal"),
 )  # fmt: skip
+
+
+def test_a_star_among_the_arguments_of_a_function_means_the_columns() -> None:
+    text = (
+        "SELECT struct(*) AS s, struct(t.*, 3 AS x) AS t, array(*) AS l, coalesce(* EXCEPT (a)) AS c,"
+        " struct(u.* EXCEPT (d)) AS e FROM (SELECT NULL AS a, 2 AS b) t JOIN (SELECT 4 AS c, 5 AS d) u"
+    )
+    (found,) = answers(text, [])
+    assert found.table.to_pylist() == [
+        {
+            "s": {"a": None, "b": 2, "c": 4, "d": 5}, "t": {"a": None, "b": 2, "x": 3},
+            "l": [None, 2, 4, 5], "c": 2, "e": {"c": 4},
+        }
+    ]  # fmt: skip
+
+
+test_a_star_without_known_columns_is_refused = refusing(
+    ("SELECT struct(*) AS x FROM s", 1, 15, "* needs the columns of s", "Name the fields."),
+    ("SELECT struct(*) AS x", 1, 15, "does not say FROM which stream it reads, and `*`", "Add FROM stream."),
+    ("SELECT struct(u.*) AS x FROM (SELECT 1 AS a) t", 1, 17, "`.*` works on", "name the fields"),
+    ("SELECT struct(* EXCEPT (b)) AS x FROM (SELECT 1 AS a) t", 1, 15, "b", ""),
+)

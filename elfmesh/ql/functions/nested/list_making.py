@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from elfmesh.arrow_kernels import pc
 from elfmesh.ql.expressions.nodes import Call
 from elfmesh.ql.expressions.operand import NO_ROWS, Operand, convert, lift_arrays
+from elfmesh.ql.expressions.operators import OPERATORS
 from elfmesh.ql.expressions.registry import CompileContext, argument, function
+from elfmesh.ql.functions.calendar_functions import add_months
 from elfmesh.ql.functions.nested.lists import list_argument
 from elfmesh.ql.functions.nested.structs import field_names, struct_array
 from elfmesh.ql.values.civil import DAY_US, Ints
@@ -18,6 +22,9 @@ from elfmesh.ql.values.types import BIGINT, DATE, DURATION, TIMESTAMP, VOID, typ
 
 ELEMENTS_MAX = 1 << 20
 """Maximum number of elements of one list, because a malicious field must not use up the memory."""
+
+MONTH_SEQUENCE = "month sequence"
+"""Operator: a sequence of times whose step is a number of months."""
 
 _WORD_BYTES = 8
 
@@ -62,9 +69,17 @@ def _sequence(context: CompileContext, call: Call, args: list[Operand]) -> Opera
         flat = from_numpy(values, np.zeros(len(values), np.bool_), kind)
         return pa.ListArray.from_arrays(cuts, flat, mask=pa.array(null))
 
-    made = lift_arrays(pa.list_(kind), kernel, *given)
     if args[2:] and given[2].constant and not _is_null(given[2]):
         _check_step(context, call, kind, given)
+    return _made(context, call, kind, kernel, given)
+
+
+def _made(
+    context: CompileContext, call: Call, kind: pa.DataType, kernel: Callable[..., pa.Array],
+    given: Sequence[Operand],
+) -> Operand:  # fmt: skip
+    """Return the lists. Raises QueryError if constants make none."""
+    made = lift_arrays(pa.list_(kind), kernel, *given)
     if _is_null(made) and not any(map(_is_null, given)):
         raise context.error(
             call,
@@ -72,6 +87,43 @@ def _sequence(context: CompileContext, call: Call, args: list[Operand]) -> Opera
             "Write sequence(1, 9, 2), or sequence(9, 1, -2).",
         )
     return made
+
+
+def _month_sequence(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
+    """As `_sequence`, for dates and timestamps; the step is a number of months, each counted from start.
+
+    A day that a month does not have is its last day, so a step does not depend on the one before it.
+    """
+    kind = wider_type(args[0].type, args[1].type)
+    if kind not in (DATE, TIMESTAMP, VOID):
+        names = " and ".join(type_name(each.type) for each in args[:2])
+        hint = "Write sequence(DATE '2024-01-01', DATE '2024-12-01', INTERVAL '1' MONTH)."
+        raise context.error(call, f"a sequence by months takes dates or timestamps, not {names}", hint)
+    kind = DATE if kind == VOID else kind
+
+    def kernel(start: pa.Array, stop: pa.Array, step: pa.Array) -> pa.Array:
+        first, last, steps = _integers(start), _integers(stop), int_values(step)
+        null = null_mask(start) | null_mask(stop)
+        lengths = np.where(first == last, 1, _lengths(_month(start), _month(stop), steps))
+        away = np.where(first < last, steps <= 0, steps >= 0) & (first != last)
+        null |= away | (lengths == 0) | (lengths > ELEMENTS_MAX)
+        _, rows, places = _places(np.where(null, 0, lengths))
+        values = add_months(start.take(pa.array(rows)), pa.array(places * steps[rows]))
+        within = np.where(steps[rows] < 0, _integers(values) >= last[rows], _integers(values) <= last[rows])
+        kept = (places == 0) | within
+        cuts = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(first)))])
+        flat = values.filter(pa.array(kept))
+        return pa.ListArray.from_arrays(pa.array(cuts.astype(np.int32)), flat, mask=pa.array(null))
+
+    return _made(context, call, kind, kernel, [*(convert(each, kind) for each in args[:2]), args[2]])
+
+
+OPERATORS[MONTH_SEQUENCE] = _month_sequence
+
+
+def _month(times: pa.Array) -> Ints:
+    """Return the months since the year 0."""
+    return int_values(pc.cast(pc.year(times), BIGINT)) * 12 + int_values(pc.cast(pc.month(times), BIGINT))
 
 
 def _sequence_types(

@@ -42,6 +42,18 @@ BIG = "cast(null AS bigint)"
         ("size(sequence(DATE '2024-01-01', TIMESTAMP '2024-01-01 01:00:00', INTERVAL 10 MINUTES))", 7),
         ("CAST(sequence(TIMESTAMP '2024-01-01 01:00:00', DATE '2024-01-01', -INTERVAL 30 MINUTES) AS STRING)",
          "[2024-01-01 01:00:00, 2024-01-01 00:30:00, 2024-01-01 00:00:00]"),
+        ("sequence(DATE '2024-01-31', DATE '2024-04-30', INTERVAL '1' MONTH)",
+         [date(2024, 1, 31), date(2024, 2, 29), date(2024, 3, 31), date(2024, 4, 30)]),
+        ("sequence(DATE '2024-01-31', DATE '2024-03-30', INTERVAL 1 month)",
+         [date(2024, 1, 31), date(2024, 2, 29)]),
+        ("sequence(DATE '2024-05-31', DATE '2023-11-30', -INTERVAL '3' MONTH)",
+         [date(2024, 5, 31), date(2024, 2, 29), date(2023, 11, 30)]),
+        ("sequence(DATE '2020-02-29', DATE '2023-01-01', INTERVAL '1-0' YEAR TO MONTH)",
+         [date(2020, 2, 29), date(2021, 2, 28), date(2022, 2, 28)]),
+        ("CAST(sequence(TIMESTAMP '2024-01-01 10:00:00', DATE '2024-03-01', INTERVAL 1 MONTH) AS STRING)",
+         "[2024-01-01 10:00:00, 2024-02-01 10:00:00]"),
+        ("sequence(DATE '2024-01-01', DATE '2024-01-01', INTERVAL '-1' YEAR)", [date(2024, 1, 1)]),
+        ("sequence(NULL, DATE '2024-01-01', INTERVAL '1' MONTH)", None),
         ("array_repeat('a', 2)", ["a", "a"]),
         ("array_repeat(NULL, 2)", [None, None]),
         ("array_repeat('a', -1)", []),
@@ -63,6 +75,12 @@ def test_the_fields_of_zipped_lists_have_the_names_of_the_columns() -> None:
         [{"l": 1, "m": "x"}, {"l": None, "m": None}], None, None,
     ]  # fmt: skip
     assert values("arrays_zip(l, array(0))[0].l", **columns) == [1, None, None]
+
+
+def test_a_sequence_by_months_that_leads_nowhere_is_null() -> None:
+    days = [date(2024, 1, 15), date(2024, 3, 1), None, date(2024, 3, 2)]
+    text = "sequence(d, DATE '2024-03-01', INTERVAL '1' MONTH)"
+    assert values(text, d=days) == [[days[0], date(2024, 2, 15)], [days[1]], None, None]
 
 
 WORDS = st.integers(-9, 9) | st.integers(MIN, MAX)
@@ -174,6 +192,6 @@ def test_what_makes_no_list_is_refused_where_it_stands(item: str, expected: str)
     assert refusal(f"SELECT {item} FROM t", n=[1], l=[[1]]).startswith(expected)
 
 
-def test_months_are_no_step() -> None:
-    with pytest.raises(QueryError, match="an INTERVAL of MONTH has no fixed length"):
-        values("sequence(DATE '2024-01-01', DATE '2024-05-01', INTERVAL 1 MONTH)")
+def test_months_and_days_are_no_step() -> None:
+    with pytest.raises(QueryError, match="INTERVAL '1 month 2 days' is not a duration of fixed length"):
+        values("sequence(DATE '2024-01-01', DATE '2024-05-01', INTERVAL '1 month 2 days')")
