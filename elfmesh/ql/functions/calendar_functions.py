@@ -179,8 +179,9 @@ def _make_date(context: CompileContext, call: Call, args: list[Operand]) -> Oper
 
 
 @function(
-    "make_timestamp try_make_timestamp", 6, 7, signature="$(year, month, day, hour, minute, second[, zone])"
-)
+    "make_timestamp try_make_timestamp make_timestamp_ltz try_make_timestamp_ltz", 6, 7,
+    signature="$(year, month, day, hour, minute, second[, zone])",
+)  # fmt: skip
 def _make_timestamp(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     where = _zone(context, call, args, 6) if len(args) == 7 else 0
     if where is None:

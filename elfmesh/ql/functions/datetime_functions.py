@@ -92,7 +92,7 @@ def _pattern(
 # -- parsing and formatting
 
 
-@function("to_timestamp", 1, 2, signature="$(x[, pattern])")
+@function("to_timestamp to_timestamp_ltz try_to_timestamp", 1, 2, signature="$(x[, pattern])")
 def _to_timestamp(context: CompileContext, call: Call, args: list[Operand]) -> Operand:
     if len(args) == 1:
         if args[0].type in (BIGINT, DOUBLE):

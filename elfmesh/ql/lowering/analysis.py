@@ -233,18 +233,17 @@ class _Analyser:
         return items
 
     def _ordinal(self, literal: Literal) -> Expr:
-        at = literal.value
-        assert isinstance(at, int)
         if any(isinstance(expr, Star) for _, expr in self._select.items):
-            raise self._error(
-                literal, "a column number cannot be combined with *", "Write the name of the column."
-            )
-        if not 1 <= at <= len(self._select.items):
-            count = len(self._select.items)
-            raise self._error(
-                literal, f"there is no column {at}", f"The query has {count} column{'s' * (count != 1)}."
-            )
-        return self._select.items[at - 1][1]
+            raise self._error(literal, "a column number cannot be combined with *", "Write the name.")
+        return self._numbered(literal, [expr for _, expr in self._select.items])
+
+    def _numbered(self, literal: Literal, columns: Sequence[Expr]) -> Expr:
+        at, count = literal.value, len(columns)
+        assert isinstance(at, int)
+        if not 1 <= at <= count:
+            hint = f"The query has {count} column{'s' * (count != 1)}."
+            raise self._error(literal, f"there is no column {at}", hint)
+        return columns[at - 1]
 
     def _check_record_expressions(self) -> None:
         """Check that expressions over single records contain no aggregates, window bounds or aliases."""
@@ -277,8 +276,7 @@ class _Analyser:
 
     def _sealed(self) -> SealClause | None:
         """Return SEALED with its keys as the reduction has them, where they are the first ones."""
-        seal = self._seal
-        if seal is None:
+        if (seal := self._seal) is None:
             return None
         for expr in seal.values:
             self._refuse_above(expr, "SEALED", "Use values of single records.")
@@ -373,15 +371,14 @@ class _Analyser:
     def _order_items(
         self, expr: Expr, outputs: tuple[tuple[str, Expr], ...], finish: Callable[[Expr], Expr]
     ) -> list[Expr]:
-        if isinstance(expr, Star):  # ORDER BY ALL before the columns of * are known
-            return [output for _, output in outputs] or [Literal("null", None)]
+        columns = [output for _, output in outputs]
+        if isinstance(expr, Star) or (self._star and isinstance(expr, Literal)):  # * may not be known yet
+            return columns or [Literal("null", None)]
         if isinstance(expr, Literal) and expr.kind == "bigint":
-            self._ordinal(expr)
-            assert isinstance(expr.value, int)
-            return [outputs[expr.value - 1][1]]
+            return [self._numbered(expr, columns)]
         done = finish(self._names.in_order_by(expr))
         constant = not any(isinstance(node, Ref) for node in walk(done))
-        if self._select.distinct and not constant and done not in [output for _, output in outputs]:
+        if self._select.distinct and not constant and done not in columns:
             raise self._error(
                 expr, "SELECT DISTINCT can be ordered by its own columns only", "Select this one too."
             )

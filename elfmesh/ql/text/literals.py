@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
@@ -20,8 +21,11 @@ _LIMIT_64 = 2**63
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Literal:
-    """Translate a string, a bigint or a double; with `negated`, 9223372036854775808 is a bigint."""
+def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Expr:
+    """Translate a string, a bigint, a double, or a decimal beyond 64 bits.
+
+    With `negated`, 9223372036854775808 is a bigint.
+    """
     place = translator.place(node)
     if node.is_string:
         return Literal("string", node.name, at=place)
@@ -35,9 +39,12 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
         return Literal("double", double, at=place)
     value = sign * int(node.name)
     if not -_LIMIT_64 <= value < _LIMIT_64:
-        kind, suffix = ("decimal", "BD") if len(node.name) <= PRECISION_MAX else ("double", "D")
-        hint = f"Write it as a {kind}: {node.name}{suffix}."
-        raise translator.error(node, f"{node.name} does not fit into 64 bits", hint)
+        digits = str(abs(value))
+        if len(digits) > PRECISION_MAX:
+            hint = f"Write it as a double: {node.name}D."
+            raise translator.error(node, f"{node.name} has more than {PRECISION_MAX} digits", hint)
+        text = Literal("string", str(value), at=place)
+        return Call("cast", (text,), f"DECIMAL({len(digits)},0)", at=place)
     return Literal("bigint", value, at=place)
 
 
@@ -51,8 +58,7 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
     """Translate `-x`. Before a number literal the sign belongs to the literal, so -128Y is valid."""
     inner, place = node.this, translator.place(node)
     if isinstance(inner, exp.Literal) and not inner.is_string:
-        found = literal(translator, inner, negated=True)
-        return Literal(found.kind, found.value, at=place)
+        return replace(literal(translator, inner, negated=True), at=place)
     if isinstance(inner, exp.TryCast) and _is_typed_integer(inner):
         target = inner.args["to"].this.name
         return Call("cast", (literal(translator, inner.this, negated=True),), target, at=place)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from sqlglot import exp
 
 from elfmesh.ql.expressions.aggregate_nodes import aggregate_calls, is_aggregate, over_nothing
+from elfmesh.ql.expressions.refusals import MARK
 from elfmesh.ql.text.subqueries import (
     column_paths,
     columns_named,
@@ -64,7 +65,7 @@ class Unnesting:
             put_where(tree, [each for each in kept if each is not None])
         for node in [*own_nodes(tree, exp.In), *own_nodes(tree, exp.Exists)]:
             if isinstance(node, exp.Exists):
-                self._alone(node)
+                self._alone(tree, node)
             elif node.args.get("query") is not None:
                 raise error(
                     node, "IN (SELECT ...) must be a condition of WHERE, joined by AND",
@@ -142,18 +143,36 @@ class Unnesting:
         select_columns(inner, columns or [exp.Literal.number(1)])
         self.nested.append(Nested(name, kind, inner, exp.and_(*conditions, copy=False)))
 
-    def _alone(self, node: exp.Exists) -> None:
+    def _alone(self, tree: exp.Select, node: exp.Exists) -> None:
         if self._outside(node.this):
-            raise self._error(
-                node, "a correlated EXISTS must be a condition of WHERE, joined by AND",
-                "Write LEFT SEMI JOIN (SELECT ...) t ON a.x = t.x, or filter outside.",
-            )  # fmt: skip
+            self._counted(tree, node)
+            return
         query = node.this.copy()
         grouped = any(query.args.get(name) for name in ("group", "having", "distinct"))
         if isinstance(query, exp.Select) and not (grouped or has_aggregates(query)):
             query.set("expressions", [exp.Literal.number(1)])
         found = exp.GT(this=row_count(columns_named(query)), expression=exp.Literal.number(0))
         node.replace(exp.Paren(this=found))
+
+    def _counted(self, tree: exp.Select, node: exp.Exists) -> None:
+        """Write a correlated EXISTS that is no condition of WHERE as a number of rows that is not 0."""
+        query = node.this.copy()
+        plain = isinstance(query, exp.Select) and not any(
+            given and name not in _PLAIN for name, given in query.args.items()
+        )
+        if not plain or has_aggregates(query) or not self._is_early(tree, node):
+            raise self._error(
+                node, "this correlated EXISTS must be a condition of WHERE, joined by AND",
+                "Write LEFT SEMI JOIN (SELECT ...) t ON a.x = t.x, or filter outside.",
+            )  # fmt: skip
+        for name in ("order", "distinct"):
+            query.set(name, None)
+        query.set("expressions", [exp.Anonymous(this=f"{MARK}count", expressions=[exp.Star()])])
+        zero = exp.Literal.number(0)
+        found: exp.Expr = exp.Paren(this=exp.GT(this=exp.Subquery(this=query), expression=zero))
+        if node in tree.expressions:
+            found = exp.alias_(found, "exists", quoted=True)
+        node.replace(found)
 
     # -- values
 
@@ -177,13 +196,13 @@ class Unnesting:
         for condition in self._move(inner, node):
             if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
                 raise self._error(
-                    condition, "a correlated scalar subquery can be correlated only by equality", HINT
+                    condition, "this correlated subquery can be correlated only by equality", HINT
                 )
             sides = (condition.this, condition.expression)
             mine = [not self._outside(side, input_names(inner)) for side in sides]
             if mine[0] == mine[1]:
                 raise self._error(
-                    condition, "a correlated scalar subquery can be correlated only by equality", HINT
+                    condition, "this correlated subquery can be correlated only by equality", HINT
                 )
             ours, theirs = sides if mine[0] else sides[::-1]
             column = exp.column(f"c{len(columns)}", table=name, quoted=True)

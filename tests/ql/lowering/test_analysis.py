@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from elfmesh.errors import QueryError
 from elfmesh.ql import parse
+from tests.ql.conftest import run
 from tests.ql.refusals import refusing
 
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
@@ -76,3 +78,11 @@ def test_distinct_values_have_a_table_of_their_own() -> None:
     main, distinct = parse("SELECT a, count(DISTINCT b), max(c) FROM s GROUP BY a").tables
     assert (main.keys, dict(main.aggregates)) == (("k0",), {"a0": ("max", "v0")})
     assert (distinct.name, distinct.keys, dict(distinct.aggregates)) == ("d0", ("k0", "x"), {})
+
+
+@pytest.mark.parametrize(("order", "expected"), [("1 DESC", [3, 2, 1]), ("2, 1", [3, 1, 2])])
+def test_a_number_in_order_by_means_a_column_of_the_star(order: str, expected: list[int]) -> None:
+    (table,) = run(f"SELECT * FROM s ORDER BY {order}", {"a": [1, 2, 3], "b": [5, 5, 4]}).values()
+    assert table.column("a").to_pylist() == expected
+    with pytest.raises(QueryError, match="there is no column 3"):
+        run("SELECT * FROM s ORDER BY 3", {"a": [1], "b": [2]})

@@ -25,8 +25,20 @@ test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
         1, 24, "several columns", "NOT EXISTS",
     ),
     (
-        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.a) OR a = 1",
-        1, 38, "EXISTS", "SEMI",
+        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a > s.a) OR a = 1",
+        1, 55, "this correlated subquery can be correlated only by equality", "LEFT JOIN",
+    ),
+    (
+        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.a LIMIT 2) OR a = 1",
+        1, 38, "this correlated EXISTS must be a condition of WHERE", "SEMI",
+    ),
+    (
+        "SELECT a FROM s GROUP BY a HAVING EXISTS (SELECT 1 FROM t WHERE t.a = s.a)",
+        1, 50, "this correlated EXISTS must be a condition of WHERE", "SEMI",
+    ),
+    (
+        "SELECT s.a FROM s JOIN u ON EXISTS (SELECT 1 FROM t WHERE t.a = s.a)",
+        1, 44, "this correlated EXISTS must be a condition of WHERE", "SEMI",
     ),
     (
         "SELECT a FROM s WHERE EXISTS (SELECT t.a FROM t WHERE t.a = s.a GROUP BY 1)",
@@ -108,3 +120,25 @@ def test_rows_are_those_of_sql(query: str, expected: list[Any]) -> None:
     assert sorted(table.column("a").to_pylist(), key=lambda a: (a is None, a)) == sorted(
         expected, key=lambda a: (a is None, a)
     )
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ("EXISTS (SELECT 1 FROM t WHERE t.y = s.x) AS e", [False, True, False]),
+        ("NOT EXISTS (SELECT 1 FROM t WHERE t.y = s.x AND t.z > 5) AS e", [True, False, True]),
+        ("EXISTS (SELECT DISTINCT z FROM t WHERE t.y <=> s.x ORDER BY z) OR x = 1 AS e", [True, True, None]),
+        ("CASE WHEN EXISTS (SELECT * FROM t WHERE t.y = s.x) THEN 'a' END AS e", [None, "a", None]),
+    ],
+)
+def test_exists_is_a_value(items: str, expected: list[object]) -> None:
+    rows = {"s": pa.table({"x": [1, 2, None]}), "t": pa.table({"y": [2, 2, 3], "z": [4, 6, 7]})}
+    (found,) = run_streams(parse(f"SELECT x, {items} FROM s ORDER BY x NULLS LAST"), rows).values()
+    assert found.column("e").to_pylist() == expected
+
+
+def test_exists_among_other_conditions_filters() -> None:
+    rows = {"s": pa.table({"x": [1, 2, 3]}), "t": pa.table({"y": [2, 2]})}
+    text = "SELECT x FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.y = s.x) OR x = 3 ORDER BY x"
+    (found,) = run_streams(parse(text), rows).values()
+    assert found.column("x").to_pylist() == [2, 3]
