@@ -340,3 +340,11 @@ def test_a_query_without_from_reads_no_standard_input() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert (process.stdout.read(), process.stderr.read()) == ("two\n2\n", "")
+
+
+def test_log_files_that_no_statement_reads_are_refused(log: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = invoke(capfd, "SELECT count(*) AS n", log)
+    assert (code, out) == (65, "")
+    assert "does not say FROM which stream it reads" in err
+    code, out, _ = invoke(capfd, "SELECT 1 AS one; SELECT count(*) > 1 AS many FROM log", log, "-o", "csv")
+    assert (code, out) == (0, "one\n1\n\nmany\ntrue\n")

@@ -110,8 +110,8 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         statements = parse_many(text, source=source, declared=declared_columns(options["streams"]))
     for reason in fallback_reasons() if cli.verbosity >= 0 else ():
         click.echo(f"elf: {reason}", err=True)
-    reads = logs or any(statement.streams for statement in statements)
-    paths = all_paths(options["streams"], logs) if reads else []
+    reads = any(statement.streams for statement in statements)
+    paths = all_paths(options["streams"], logs) if reads or logs else []
     if len(statements) > 1 and "-" in paths:
         raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
     if options["follow"]:
@@ -125,7 +125,8 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
             if number and output not in ("json", "jsonl"):
                 click.echo()
             with contextlib.ExitStack() as after:
-                run_one(statement, paths, output, {**options, "jobs": jobs, "file": file}, after)
+                mine = paths if statement.streams or not reads else []
+                run_one(statement, mine, output, {**options, "jobs": jobs, "file": file}, after)
 
 
 @contextlib.contextmanager

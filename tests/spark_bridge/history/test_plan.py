@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.errors import QueryError
 from elfmesh.spark_bridge.history.inputs import given_inputs
+from elfmesh.spark_bridge.history.plan import Task
+from elfmesh.spark_bridge.history.sql import prepared
 from tests.spark_bridge.history.engines import Asked, by_run, by_shares
 
 
@@ -35,3 +38,9 @@ def test_a_star_beside_a_query_that_uses_rows_outside_keeps_whose_columns_are_wh
     inputs = {"a": (str(tmp_path / "a"), "csv:k,x"), "b": (str(tmp_path / "b"), "csv:j,y")}
     each = Asked("SELECT * FROM a WHERE x IN (SELECT y FROM b WHERE k = j)", given_inputs(inputs))
     assert by_shares(each) == by_run(each) == [[(0, [{"k": "1", "x": "10"}])]]
+
+
+def test_a_statement_without_from_is_refused_before_spark_is_used() -> None:
+    with pytest.raises(QueryError, match="does not say FROM which stream it reads") as refused:
+        prepared(None, Task("SELECT 1 AS a", 0, "query", "host"), {})
+    assert "elf run" in str(refused.value.hint)
