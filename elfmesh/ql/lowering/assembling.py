@@ -50,8 +50,11 @@ def relational(
         for table in part.tables
     )
     fields = tuple(sorted({name for part in parts for name in part.fields}))
-    assert parts or isinstance(relation, Derived), "a statement that reads nothing computes something"
-    first = parts[0] if parts else relation.statement
+    if parts:
+        first = parts[0]
+    else:
+        assert isinstance(relation, Derived), "what reads nothing computes something"
+        first = relation.statement
     window, join = first.window, within_of(relation)
     if window is not None and join is not None:
         window = replace(window, kind=WITHIN, within_us=join.within_us)

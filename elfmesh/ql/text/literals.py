@@ -106,7 +106,7 @@ def with_columns(translator: Translating, nodes: Sequence[exp.Expr]) -> Sequence
         if not each.is_star:
             found.append(each)
             continue
-        qualifier = each.table if isinstance(each, exp.Column) else ""
+        qualifier, mark = (each.table, each.this) if isinstance(each, exp.Column) else ("", each)
         whole = translator.expr(each)
         assert isinstance(whole, Star)
         fields = scope.stars(qualifier, whole.at)
@@ -116,7 +116,7 @@ def with_columns(translator: Translating, nodes: Sequence[exp.Expr]) -> Sequence
                 name = scope.plain(field.path)
                 table = field.path.removesuffix(name).removesuffix(".")
                 found.append(exp.column(name, table=table or None, quoted=True))
-                found[-1].meta.update(each.find(exp.Star).meta)
+                found[-1].meta.update(mark.meta)
     return found
 
 

@@ -227,7 +227,7 @@ class Unnesting:
             found = exp.alias_(found, "scalarsubquery", quoted=True)
         node.replace(found)
 
-    def _is_early(self, tree: exp.Select, node: exp.Subquery) -> bool:
+    def _is_early(self, tree: exp.Select, node: exp.Expr) -> bool:
         if any(is_below(node, join) for join in tree.args.get("joins") or ()):
             return False
         where, above = tree.args.get("where"), node.parent
