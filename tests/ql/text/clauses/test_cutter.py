@@ -10,7 +10,7 @@ from tests.ql.refusals import refusing
 test_a_wrong_query_is_refused_where_it_is_wrong = refusing(
     ("SELEC a FROM s", 1, 1, "begins with SELECT", "Did you mean SELECT?"),
     ("a FROM s", 1, 1, "begins with SELECT", "CREATE JOB"),
-    ("SELECT a", 1, 9, "FROM", "FROM stream"),
+    ("SELECT a", 1, 8, "FROM", "FROM stream"),
     ("SELECT a FROM s ORDER a", 1, 17, "ORDER needs BY", "ORDER BY a, b"),
     ("SELECT a FROM", 1, 14, "expected the name of a stream", ""),
     ("SELECT a FROM STREAM s", 1, 15, "STREAM is not an ELF-QL keyword", "FROM name"),
