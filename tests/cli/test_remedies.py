@@ -32,7 +32,7 @@ from tests.e2e.zygote import elf
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else None,
 )
-def test_a_refusal_says_what_to_do(
+def test_a_refusal_ends_with_a_remedy(
     arguments: tuple[str, ...], exit_code: int, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("binary", "binary.elfql", "binary.json"):
