@@ -40,7 +40,7 @@ from elfmesh.ql.plan.statement import (
     Statement,
     record_expressions,
 )
-from elfmesh.ql.values.columns import as_array, bool_values, null_mask
+from elfmesh.ql.values.columns import bool_values, null_mask, selected
 from elfmesh.ql.values.types import has_map, is_nested, type_name
 from elfmesh.text import suggest
 
@@ -359,8 +359,8 @@ class PartQuery:
             counted = None if not ends.any() else ~ends
             own = {f"k{at}": keys[f"k{at}"] for at in range(seal.keys)}
             own |= {name: operand.array(env) for name, operand in seal.columns.items()}
-            tables[SEALS], places[SEALS] = _selected(own, env.rows, ends)
-        tables[MAIN], places[MAIN] = _selected({**keys, **values}, env.rows, counted)
+            tables[SEALS], places[SEALS] = selected(own, env.rows, ends)
+        tables[MAIN], places[MAIN] = selected({**keys, **values}, env.rows, counted)
         for one, args, where in compiled.distincts:
             arrays = [_key(arg.array(env)) for arg in args]
             columns = {**keys, **dict(zip(distinct_columns(len(arrays)), arrays, strict=True))}
@@ -370,7 +370,7 @@ class PartQuery:
             for array in arrays:
                 if array.null_count:
                     keep = ~null_mask(array) if keep is None else keep & ~null_mask(array)
-            tables[one.name], places[one.name] = _selected(columns, env.rows, keep)
+            tables[one.name], places[one.name] = selected(columns, env.rows, keep)
         return tables, places, carried
 
 
@@ -380,23 +380,3 @@ def _key(array: pa.Array) -> pa.Array:
 
 def _has_column(path: str, known: list[str]) -> bool:
     return path in known or path.partition(".")[0] in known
-
-
-def _selected(
-    columns: Mapping[str, pa.Array], rows: int, keep: Bools | None
-) -> tuple[pa.RecordBatch, Ints | None]:
-    """Return the rows where `keep` is true, and their places; None: all rows."""
-    if keep is None or keep.all():
-        return _batch(columns, rows), None
-    places = np.flatnonzero(keep)
-    taken = pa.array(places)
-    return _batch(
-        {name: as_array(array, rows).take(taken) for name, array in columns.items()}, len(places)
-    ), places
-
-
-def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-    if columns:
-        arrays = [as_array(array, rows) for array in columns.values()]
-        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -1,13 +1,19 @@
-"""Translation of number and byte literals with their signs and suffixes, and of `*`."""
+"""Translation of number and byte literals with their signs and suffixes, and of `*`.
+
+sqlglot does not keep the places of INTERVAL, TRUE, FALSE and NULL. The nodes of a kind stand in the order of
+the text, so the n-th node is that of the n-th keyword. If their numbers differ, the nodes have no place, and
+an error is at what stands around them.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.ql.expressions.nodes import Call, Expr, Literal, Star
 from elfmesh.ql.functions.nested.list_making import MONTH_SEQUENCE
@@ -19,6 +25,11 @@ from elfmesh.ql.values.types import PRECISION_MAX
 
 _LIMIT_64 = 2**63
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_KEYWORDS: dict[type[exp.Expr], tuple[TokenType, ...]] = {
+    exp.Interval: (TokenType.INTERVAL,),
+    exp.Boolean: (TokenType.TRUE, TokenType.FALSE),
+    exp.Null: (TokenType.NULL,),
+}
 
 
 def literal(translator: Translating, node: exp.Literal, *, negated: bool = False) -> Expr:
@@ -141,3 +152,27 @@ def _is_typed_integer(node: exp.TryCast) -> bool:
     """Return whether the node is 128Y, 5S or 7L, or the equivalent 128::TINYINT."""
     number = isinstance(node.this, exp.Literal) and node.this.name.isdigit() and not node.this.is_string
     return number and node.args["to"].this.name in ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def place_keywords(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Note the offsets of the keywords in the nodes; in an INTERVAL, also its text as it is written."""
+    nodes = list(_in_order(tree))
+    for kind, types in _KEYWORDS.items():
+        found = [node for node in nodes if isinstance(node, kind)]
+        places = [at for at, token in enumerate(tokens) if token.token_type in types]
+        for node, at in zip(found, places, strict=True) if len(found) == len(places) else ():
+            node.meta["start"] = tokens[at].start
+            after = tokens[at + 1] if at + 1 < len(tokens) else None
+            if kind is exp.Interval and after is not None and after.token_type == TokenType.STRING:
+                node.meta["written"] = after.text
+
+
+def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes in the order of the text. sqlglot has WITH behind the query that it precedes."""
+    rest = [node]
+    while rest:
+        each = rest.pop()
+        yield each
+        below = list(each.iter_expressions())
+        below.sort(key=lambda one: not isinstance(one, exp.With))
+        rest += reversed(below)

@@ -49,7 +49,7 @@ from elfmesh.ql.plan.windows import TIME_COLUMN
 from elfmesh.ql.text.clause_order import check_order
 from elfmesh.ql.text.clauses.cutter import Cut, cut_clauses
 from elfmesh.ql.text.drafts import Drafter
-from elfmesh.ql.text.keyword_places import place_keywords
+from elfmesh.ql.text.literals import place_keywords
 from elfmesh.ql.text.parsing_errors import translated, unreadable
 from elfmesh.ql.text.precedence import regrouped
 from elfmesh.ql.text.tokens import refuse_deep

@@ -6,7 +6,7 @@ depend on queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -95,3 +95,23 @@ def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values
     return pa.array(
         limited(None if None in row else function(*row) for row in zip(*columns, strict=True)), type=kind
     )
+
+
+def selected(
+    columns: Mapping[str, pa.Array], rows: int, keep: Bools | None
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+    """Return the rows where `keep` is true, and their places; None: all rows."""
+    if keep is None or keep.all():
+        return _batch(columns, rows), None
+    places = np.flatnonzero(keep)
+    taken = pa.array(places)
+    return _batch(
+        {name: as_array(array, rows).take(taken) for name, array in columns.items()}, len(places)
+    ), places
+
+
+def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+    if columns:
+        arrays = [as_array(array, rows) for array in columns.values()]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
