@@ -250,11 +250,10 @@ class LogInput:
         if path in self.stats.formats:
             return
         name = parser.chosen if isinstance(parser, AutoParser) else parser.name
+        if name in ("", "json") and parsed.lines and (foreign := unreadable(path, text)) is not None:
+            raise foreign
         if not name and parsed.lines:
             sample = parsed.samples[0] if parsed.samples else ""
-            foreign = unreadable(path, text)
-            if foreign is not None:
-                raise foreign
             hint = "Specify it: --format raw accepts any line, regex:'(?P<level>\\w+)' extracts columns."
             if isinstance(parser, AutoParser) and parser.candidates:
                 hint = f"Name it: {' or '.join(f'--format {name}' for name in parser.candidates)}."

@@ -37,6 +37,9 @@ _FOREIGN = (
 )
 """Signatures of files that must be converted before they are read: what they are, and the converter."""
 
+_ARRAY = re.compile(rb"\s*\[(?:[ \t]*\r?\n\s*\{|\s*\{.*,[ \t]*\r?\n|\s*\{.*\][ \t]*\r?\n?\Z)")
+"""A bracket alone in the first line, a line that ends with a comma, or a single line."""
+
 NUL_BYTES = 16
 """Bytes at the beginning that are checked for UTF-16 without a mark: every second one is NUL."""
 
@@ -214,10 +217,12 @@ def unreadable(path: str, block: bytes) -> DataError | None:
 
 
 def _foreign(block: bytes) -> tuple[str, str] | None:
-    """Return what a file is, and its converter, by its magic number or by the NUL bytes of UTF-16."""
+    """Return what a file is, and its converter, by its first bytes."""
     for start, what, command in _FOREIGN:
         if block.startswith(start):
             return what, command
+    if _ARRAY.match(block):
+        return "one JSON array", "jq -c '.[]'"
     head = block[:NUL_BYTES]
     for first, encoding in ((1, "UTF-16LE"), (0, "UTF-16BE")):
         nuls, others = head[first::2], head[1 - first :: 2]

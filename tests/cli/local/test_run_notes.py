@@ -79,6 +79,9 @@ def test_a_last_line_without_an_end_counts_with_limit(
         ("b.xz", b"\xfd7zXZ\0a=b c=d\n", "compressed with xz", "xz -dc "),
         ("a.log", ACCESS.encode("utf-16"), "UTF-16", "iconv -f UTF-16 -t UTF-8 "),
         ("b.log", ACCESS.encode("utf-16-be"), "UTF-16", "iconv -f UTF-16BE -t UTF-8 "),
+        ("a.json", b'[{"a": 1}, {"a": 2}]\n', "one JSON array", "jq -c '.[]' "),
+        ("b.json", b'[\n  {"a": 1},\n  {"a": 2}\n]\n', "one JSON array", "jq -c '.[]' "),
+        ("c.json", b' [{"a": 1},\r\n{"a": 2}]', "one JSON array", "jq -c '.[]' "),
     ],
 )
 def test_what_has_to_be_converted_first_is_named(
@@ -90,6 +93,12 @@ def test_what_has_to_be_converted_first_is_named(
     notified = capsys.readouterr().err
     assert f"the file is {what}" in notified
     assert f"{command}{path} | elf run" in notified
+
+
+def test_a_bracket_in_one_line_makes_no_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.json").write_text('[{"a": 1}]\n{"a": 2}\n')
+    assert elf(["run", "-o", "csv", "SELECT a FROM log", str(tmp_path / "a.json")]) == 0
+    assert capsys.readouterr().out == "a\n2\n"
 
 
 @pytest.mark.parametrize("format", ["auto", "csv"])
