@@ -16,8 +16,8 @@ from elfmesh.errors import ElfError
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.local.embedded import LogRun
 from elfmesh.ql import parse
+from tests.tooling.shared_data import DATA
 
-DATA = Path(__file__).parents[2].parent / "shared/data"
 PEERS = DATA / "cases"
 NO_DATA = "the shared data is not beside this checkout"
 

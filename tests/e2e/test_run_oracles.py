@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from elfmesh.local.embedded import answers
+from tests.tooling.shared_data import DATA
 
-DATA = Path(__file__).parents[2].parent / "shared/data"
 ORACLES = DATA / "cases/oracles"
 
 ACCESS = {

@@ -7,10 +7,11 @@ import pytest
 from elfmesh.cli.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.local.embedded import answers
 from elfmesh.ql import parse_many
+from tests.tooling.shared_data import DATA
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.elfql"))
-APACHE = ROOT.parent / "shared/data/access_logs/apache_logs"
+APACHE = DATA / "access_logs/apache_logs"
 
 
 CAMPAIGNS = """

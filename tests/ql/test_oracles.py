@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-DATA = Path(__file__).parents[2].parent / "shared/data"
+from tests.tooling.shared_data import DATA
+
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside the checkout")
 
 _LINE = re.compile(r'(\S+) \S+ \S+ \[([^\]]*)\] "(.*?)" (\d{3}) (\d+|-)')

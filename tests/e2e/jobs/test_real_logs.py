@@ -15,8 +15,8 @@ from elfmesh.local.embedded import answers
 from elfmesh.ql.values.row_json import rows_to_json
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import PATIENT
+from tests.tooling.shared_data import DATA
 
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
 AGENTS = 8
 CLOSING = b'1.1.1.1 - - [20/Jun/2015:00:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "-"\n'
 """A record far behind all others closes what was before it: no pause of a busy machine does."""

@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.ingest.parsers import StreamFormat
-
-DATA = Path(__file__).parents[3].parent / "shared/data"
-
+from tests.tooling.shared_data import DATA
 
 FORMATS = [
     "json",

@@ -12,9 +12,7 @@ from elfmesh.ingest.parsers.access import COMBINED_COLUMNS, COMMON_COLUMNS
 from elfmesh.ingest.parsers.json_lines import JsonParser, json_fields
 from elfmesh.ingest.parsers.lines import Lines
 from tests.ingest.parsers.agreement import compare
-
-DATA = Path(__file__).parents[4].parent / "shared/data"
-
+from tests.tooling.shared_data import DATA
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside this checkout")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from elfmesh.ingest.parsers import StreamFormat
 from elfmesh.ingest.parsers.clock import LocalClock
 from elfmesh.ingest.parsers.sniff import sniff
+from tests.tooling.shared_data import DATA
 
-DATA = Path(__file__).parents[3].parent / "shared/data"
 LNAV = DATA / "lnav"
 
 LNAV_FORMATS = {
