@@ -252,24 +252,21 @@ class ResultService:
         self._respond(ask, OK, self.feed.facts() | {"begin_us": self.feed.begin_us(expired)})
 
     def _serve(self, ask: Ask, body: dict[str, Any]) -> None:
-        start, stop, limit = None, None, 0
+        start = stop = None
+        limit = 0
         if ask.verb in ("results", "feed"):
             start = None if body.get("from") is None else int(body["from"])
             stop = None if body.get("to") is None else int(body["to"]) + 1
             limit = _limit(body)
         if ask.verb == "feed":  # the page is complete up to here
             body = {**body, "until": self.feed.until}
-        if known := self.feed.nothing_new(body, self._copy.latest) if ask.verb == "feed" else None:
-            self._read(ask, body, start, known)
-        else:
-            self._context.read_log(
-                self._job,
-                str(body.get("incarnation", self._incarnation)),
-                start,
-                stop,
-                limit,
-                partial(self._read, ask, body, start),
-            )
+            if (known := self.feed.nothing_new(body, self._copy.latest)) is not None:
+                self._read(ask, body, start, known)
+                return
+        incarnation = str(body.get("incarnation", self._incarnation))
+        self._context.read_log(
+            self._job, incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
+        )
 
     def _serve_earlier(self, ask: Ask, body: dict[str, Any]) -> None:
         """Answer a question about an earlier numbering at once, because nothing is published there any more.
