@@ -49,8 +49,8 @@ LONG_MAX = 1024
 """Maximum number of remembered slow kinds."""
 
 TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
-"""Maximum number of intervals, and payload, of requests that run together; the first one waits for the
-outcome of the last."""
+"""Maximum number and payload of requests that run together; the first one waits for the outcome of the last.
+"""
 
 
 class Compute(Protocol):
@@ -113,10 +113,10 @@ class HeavyWork:
         waiting = self._waiting[lane]
         while waiting:
             batch = [waiting.popleft()]
-            size, intervals = _bytes_of(batch[0]), _intervals_of(batch[0])
-            while waiting:
-                size, intervals = size + _bytes_of(waiting[0]), intervals + _intervals_of(waiting[0])
-                if size > TOGETHER_BYTES_MAX or intervals > TOGETHER_MAX:
+            size = _bytes_of(batch[0])
+            while waiting and len(batch) < TOGETHER_MAX:
+                size += _bytes_of(waiting[0])
+                if size > TOGETHER_BYTES_MAX:
                     break
                 batch.append(waiting.popleft())
             for event in await self._executor.run(lane, partial(self._outcomes, batch)):
@@ -136,7 +136,7 @@ class HeavyWork:
                 outcome = self._merged_early(request)
             case _:
                 outcome = made_in_turn(request, self._timed)
-        self._remember(_kind_of(request), (self._cpu_s() - began_s) / _intervals_of(request))
+        self._remember(_kind_of(request), self._cpu_s() - began_s)
         return outcome
 
     def _remember(self, kind: tuple[type[Request], bytes], cpu_s: float) -> None:
@@ -206,12 +206,9 @@ def made_in_turn(order: ctl.Finalise, make: Callable[[ctl.Finalise], ctl.Finalis
     """Return the outcome of an order and of those in its `then`; `make` makes the rows of one interval."""
     made = [make(order)]
     for each in order.then:
-        if order.open is None:
-            made.append(make(each))
-        elif made[-1].error:
+        if made[-1].error:
             break
-        else:
-            made.append(make(continuing(each, made[-1])))
+        made.append(make(continuing(each, made[-1])))
     return replace(made[0], then=tuple(made[1:]))
 
 
@@ -241,13 +238,11 @@ def _rows_of(effect: ctl.Finalise) -> str:
     return f"the rows of {about} {effect.job[:ID_BYTES].hex()}{manifest.incarnation}"
 
 
-def _intervals_of(request: Request) -> int:
-    return 1 + len(request.then) if isinstance(request, ctl.Finalise) else 1
-
-
 def _bytes_of(request: Request) -> int:
     if isinstance(request, MergeRequest):
         return sum(map(len, request.parts))
     if isinstance(request, ctl.MergeEarly):
         return sum(len(each.payload) for each in request.states)
-    return request.nbytes
+    read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)
+    read += sum(len(part) for partition in request.parts for part in partition)
+    return read + sum(map(_bytes_of, request.then))

@@ -15,7 +15,7 @@ that no majority votes on in time, ends the grant; what was voted is in the valu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -130,9 +130,9 @@ class Committer:
         """Seconds since the current change was sent to the acceptors; 0 if no change is under way."""
         return self._context.now - self._since if self._committing else 0.0
 
-    def add(self, records: Sequence[tuple[ResultRecord, bytes]]) -> None:
-        """Commit records together, with all others that are ready when the current change has ended."""
-        self._ready.extend(records)
+    def add(self, record: ResultRecord, rows: bytes) -> None:
+        """Commit a record, together with all others that are ready when the current change has ended."""
+        self._ready.append((record, rows))
         self._commit()
 
     def reached(self, closed: int) -> None:

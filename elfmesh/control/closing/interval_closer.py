@@ -44,7 +44,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -61,7 +60,7 @@ from elfmesh.srt.coverage import bits_of
 IN_FLIGHT_MAX = 8
 """Maximum number of intervals that are being finalised (D-6)."""
 
-TOGETHER_BYTES_MAX = 256 << 10
+IN_TURN_BYTES_MAX = 256 << 10
 """Maximum size of the payloads of intervals of one order, because the rows of the first wait for the last."""
 
 
@@ -69,21 +68,6 @@ TOGETHER_BYTES_MAX = 256 << 10
 def needs_master(decision: Decision) -> bool:
     """Return whether votes cannot close the intervals of a decision, because they are not complete."""
     return decision.missing != 0 or decision.state != "FINAL"
-
-
-def together(orders: Iterable[Finalise]) -> Iterator[list[Finalise]]:
-    """Yield the orders that become one: all with open groups, and others up to `TOGETHER_BYTES_MAX`."""
-    found: list[Finalise] = []
-    size = 0
-    for each in orders:
-        size += each.nbytes
-        is_alike = bool(found) and (each.open is None) == (found[0].open is None)
-        if found and not (is_alike and (each.open is not None or size <= TOGETHER_BYTES_MAX)):
-            yield found
-            found, size = [], each.nbytes
-        found.append(each)
-    if found:
-        yield found
 
 
 class Closer:
@@ -134,18 +118,16 @@ class Closer:
 
     def finalised(self, event: Finalised) -> None:
         """Take the rows of the intervals of an order, or the error that prevents them."""
-        in_turn, is_news = self._term.open_groups.at(event.interval), False
+        groups = self._term.open_groups
         for each in (event, *event.then):
             closing = self._being_made(each)
-            is_news = is_news or closing is not None
-            if (closing is None or self._made(closing, each)) and in_turn:
+            if closing is None:
+                return
+            if self._made(closing, each):
                 break  # the rows behind it were made with other groups
-        if not is_news:
-            return
-        if in_turn:
-            self._order([each.order for each in self._closing if each.order is not None])
+        self._order([each.order for each in self._closing if each.order is not None])
         self.publish()
-        if in_turn:
+        if groups.at(event.interval):
             self.advance()
 
     def _being_made(self, event: Finalised) -> Closing | None:
@@ -184,16 +166,13 @@ class Closer:
 
     def publish(self) -> None:
         """Hand ready records to the committer in order, which publishes them after the register's change."""
-        ready: list[tuple[ResultRecord, bytes]] = []
-        for each in () if self.behind else self._closing:
-            if each.rows is None:
-                break
-            if each.phase is not Phase.HANDED:
-                each.handed = True
-                self.latency_stats.made(each.record.index)
-                ready.append((each.record, each.rows))
-        if ready:
-            self._term.leader.commit(ready)
+        while not self.behind:
+            ready = next((each for each in self._closing if each.phase is not Phase.HANDED), None)
+            if ready is None or ready.rows is None:
+                return
+            ready.handed = True
+            self.latency_stats.made(ready.record.index)
+            self._term.leader.commit(ready.record, ready.rows)
 
     def published(self, record: ResultRecord) -> None:
         """State the revisions inside: votes may choose a record without those that were decided here."""
@@ -259,13 +238,19 @@ class Closer:
         groups = self._term.open_groups
         if not groups.waits(self.next, self._closing):
             return True
-        fits = bool(self._orders) and sum(each.nbytes for each in self._orders) < TOGETHER_BYTES_MAX
+        size = sum(len(part) for each in self._orders for partition in each.parts for part in partition)
+        fits = bool(self._orders) and size < IN_TURN_BYTES_MAX
         return fits and groups.follows(self.next, self._closing[-1].record)
 
     def _order(self, orders: list[Finalise]) -> None:
-        """Order the rows of intervals, several by one order: its thread hands their rows over together."""
-        for first, *then in together(orders):
-            before = self._term.open_groups.before(first.interval)
+        """Order rows; those of intervals with open groups are made in turn, by one order."""
+        groups = self._term.open_groups
+        for each in orders:
+            if each.open is None:
+                self._term.context.emit(each)
+        if in_turn := [each for each in orders if each.open is not None]:
+            first, *then = in_turn
+            before = groups.before(first.interval)
             self._term.context.emit(dataclasses.replace(first, open=before, then=tuple(then)))
 
     def _begin(self, decision: Decision) -> None:

@@ -5,7 +5,6 @@ Owns these types and the content of an interval's record; `Closer` decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -105,8 +104,8 @@ class Leader(Protocol):
         """Call `Closer.advance`, because input has arrived for which an interval may wait."""
         ...
 
-    def commit(self, records: Sequence[tuple[ResultRecord, bytes]]) -> None:
-        """Commit ready records; the master calls `Closer.committed` when the register has closed them."""
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        """Commit a ready record; the master calls `Closer.committed` when the register has closed it."""
         ...
 
     def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:

@@ -8,7 +8,6 @@ Invariant: until the log of the earlier terms is complete, nothing is published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from elfmesh.control.closing.collection import Collection
@@ -120,8 +119,8 @@ class Publication:
     def close_ready(self) -> None:
         self._term.closer.advance()
 
-    def commit(self, records: Sequence[tuple[ResultRecord, bytes]]) -> None:
-        self._term.committer.add(records)
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        self._term.committer.add(record, rows)
 
     def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
         """Keep the pages of a record's rows, because the acceptors fetch them from here before they vote."""

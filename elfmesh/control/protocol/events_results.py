@@ -29,8 +29,8 @@ class Finalise(Effect):
         early: the early rows of the interval, as Arrow IPC streams; the rows are compared with them.
         tentative: fidelity and rows of the tentative record, with which the final rows are compared.
         prefixes: payloads of prefixes, which are left out if they cannot be merged.
-        then: orders for later intervals. If groups are open, each is of the same version and continues the
-            groups that the order before it leaves open, and not its own `open`.
+        then: orders for later intervals of the same version. Each continues the groups that the order before
+            it leaves open, and not its own `open`.
     """
 
     job: bytes
@@ -48,13 +48,6 @@ class Finalise(Effect):
     prefixes: tuple[bytes, ...] = ()
     then: tuple[Finalise, ...] = ()
 
-    @property
-    def nbytes(self) -> int:
-        """Return the size of what is merged, with the orders in `then`."""
-        read = len(self.open or b"") + sum(len(rows) for _, _, rows in self.inputs)
-        read += sum(len(part) for partition in self.parts for part in partition)
-        return read + sum(each.nbytes for each in self.then)
-
 
 @dataclass(frozen=True, slots=True)
 class Finalised(Event):
@@ -71,7 +64,7 @@ class Finalised(Event):
         accuracy: fidelity, overlap and error of the tentative record; None: nothing was compared.
         lacks_prefixes: whether the rows are made without the prefixes, because these could not be merged.
         broken: violations of ASSUME by groups that are open together.
-        then: outcomes of the orders in `Finalise.then`; up to the first error if groups are open.
+        then: outcomes of the orders in `Finalise.then`, up to the first error.
     """
 
     job: bytes

@@ -122,8 +122,6 @@ def test_much_is_not_done_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.interval for each in outcomes if isinstance(each, ctl.Finalised)] == [0, 1, 2, 3, 4]
     monkeypatch.setattr(compute_threads, "TOGETHER_MAX", 2)
     assert len(run([finalise(at, small) for at in range(5)])[1].lanes) == 3
-    pairs = [replace(finalise(at, small), then=(finalise(at + 1, small),)) for at in (0, 2)]
-    assert len(run(pairs)[1].lanes) == 2, "each of them has two intervals"
 
 
 def test_an_interval_whose_payloads_are_damaged_costs_no_other_one() -> None:
@@ -148,15 +146,6 @@ def test_an_order_makes_each_interval_with_the_groups_that_the_one_before_it_lea
     assert asked == [(0, b"before"), (1, b"behind 0"), (2, b"behind 1")]
     assert (made.interval, [each.interval for each in made.then]) == (0, [1, 2])
     assert made.then[-1].error, "what follows an error has to be ordered with other groups"
-
-
-def test_an_order_without_open_groups_makes_each_interval_whatever_the_others_do() -> None:
-    def make(order: ctl.Finalise) -> ctl.Finalised:
-        assert order.open is None
-        return ctl.Finalised(order.job, 1, order.interval, error="bad" * (order.interval == 1))
-
-    made = compute_threads.made_in_turn(replace(finalise(0), then=(finalise(1), finalise(2))), make)
-    assert [(each.interval, each.error) for each in (made, *made.then)] == [(0, ""), (1, "bad"), (2, "")]
 
 
 def test_an_order_is_as_large_as_all_its_intervals() -> None:

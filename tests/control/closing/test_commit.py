@@ -60,7 +60,7 @@ class Rig:
 
     def add(self, *indices: int, rows: bytes = b"rows", opened: bytes = b"") -> None:
         for index in indices:
-            self.committer.add([(ResultRecord(job="shop/top", index=index, open=opened), rows)])
+            self.committer.add(ResultRecord(job="shop/top", index=index, open=opened), rows)
 
     @property
     def change(self) -> Close:

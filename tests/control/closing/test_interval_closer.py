@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +13,7 @@ from elfmesh.control.closing.member_intervals import MemberIntervals
 from elfmesh.control.closing.ports import Phase
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import ResultRecord
-from elfmesh.control.protocol.events import Finalise, Finalised
+from elfmesh.control.protocol.events import Finalised
 from elfmesh.control.protocol.messages_standby import Delta, PaneDelta, Prefix
 from elfmesh.ql.engine.open_groups import NEVER_US, Open, write_open
 from tests.control.closing.rig import START, ClosingRig, manifest_of
@@ -29,7 +28,6 @@ class Rig(ClosingRig):
     def __init__(self, text: str = TEXT) -> None:
         super().__init__(text)
         self.handed: list[int] = []
-        self.calls = 0
         self.pages: list[int] = []
         self.committed: list[int] = []
         self.closer = Closer(self.term, MemberIntervals(self.term, self.collection))
@@ -38,9 +36,8 @@ class Rig(ClosingRig):
     def close_ready(self) -> None:
         self.closer.advance()
 
-    def commit(self, records: Sequence[tuple[ResultRecord, bytes]]) -> None:
-        self.handed += [record.index for record, _ in records]
-        self.calls += 1
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        self.handed.append(record.index)
 
     def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
         self.pages.append(index)
@@ -220,31 +217,6 @@ def test_records_are_handed_on_in_order() -> None:
     assert (rig.closer.closed, rig.closer.idle) == (START + 2, True)
 
 
-def test_intervals_that_are_decided_together_are_one_order_and_are_handed_on_together() -> None:
-    rig = Rig()
-    rig.closer.frozen = True
-    for index in range(START, START + 4):
-        rig.contribute(3, b"partial", index)
-    rig.closer.frozen = False
-    rig.closer.advance()
-    assert order_of(rig) == (START, START + 1, START + 2, START + 3)
-    job = rig.manifest.job_id
-    made = [Finalised(job, 3, index, b"rows" * (index != START + 1)) for index in range(START, START + 4)]
-    made[1] = Finalised(job, 3, START + 1, error="its payloads are damaged")
-    rig.closer.finalised(replace(made[0], then=tuple(made[1:])))
-    assert (rig.handed, rig.calls) == ([START, START + 1, START + 2, START + 3], 1)
-    states = [each.record.state for each in rig.closer._closing]
-    assert states == ["FINAL", "SKIPPED", "FINAL", "FINAL"], "an error concerns its own interval only"
-
-
-def test_large_intervals_are_not_in_one_order() -> None:
-    half = Finalise(b"job", 3, Rig().manifest, START, ((b"x" * (interval_closer.TOGETHER_BYTES_MAX // 2),),))
-    small = replace(half, parts=((b"x",),))
-    orders = [half, half, small, small, replace(small, open=b""), replace(half, open=b""), half]
-    sizes = [len(each) for each in interval_closer.together([*orders, half, half])]
-    assert sizes == [2, 2, 2, 2, 1]
-
-
 def test_an_incomplete_interval_ends_the_grant_before_it_is_decided() -> None:
     rig = Rig()
     rig.is_granted = True
@@ -315,7 +287,7 @@ def test_an_order_has_at_most_as_many_intervals_and_bytes_as_are_made_at_once(
     rig = busy(SEALED, *range(START + 1, START + 12))
     rig.closer.finalised(outcome(START))
     assert order_of(rig) == tuple(range(START + 1, START + interval_closer.IN_FLIGHT_MAX))
-    monkeypatch.setattr(interval_closer, "TOGETHER_BYTES_MAX", 1)
+    monkeypatch.setattr(interval_closer, "IN_TURN_BYTES_MAX", 1)
     rig = busy(SEALED, START + 1, START + 2)
     rig.closer.finalised(outcome(START))
     assert order_of(rig) == (START + 1,)

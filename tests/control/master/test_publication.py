@@ -145,7 +145,7 @@ def test_what_the_closer_asks_for_reaches_the_part_that_does_it() -> None:
     rig = Rig()
     record = ResultRecord(job="shop/top", index=7)
     rig.publication.close_ready()
-    rig.publication.commit([(record, b"")])
+    rig.publication.commit(record, b"")
     rig.publication.keep_pages(7, (b"a", b"b"))
     rig.publication.shown()
     rig.publication.hasten(9)
