@@ -59,7 +59,7 @@ def test_an_error_has_its_place_in_the_script_and_the_next_statement_runs(
     assert shell.exit_code == QueryError.exit_code
     errors = capsys.readouterr().err
     assert "elf: x.sql:4:2: unknown function cuont\n   cuont(*) FROM log; SELECT FORM log;\n   ^" in errors
-    assert "elf: x.sql:4:36: " in errors
+    assert "elf: x.sql:4:28: " in errors
 
 
 def test_a_bug_ends_a_statement_and_not_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
