@@ -54,13 +54,18 @@ NOT_ROOT_S = 0.02
 class Timer:
     """A scheduled call."""
 
-    __slots__ = ("at", "call", "cause")
+    __slots__ = ("at", "call", "cause", "order")
 
-    def __init__(self, at: float, call: Callable[[], None], cause: tuple[bytes, range] = NO_CAUSE) -> None:
-        self.at, self.call, self.cause = at, call, cause
+    def __init__(
+        self, at: float, order: int, call: Callable[[], None], cause: tuple[bytes, range] = NO_CAUSE
+    ) -> None:
+        self.at, self.order, self.call, self.cause = at, order, call, cause
 
     def cancel(self) -> None:
         self.call = _nothing
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.at, self.order) < (other.at, other.order)
 
 
 def _nothing() -> None:
@@ -134,7 +139,7 @@ class Context:
         self.stats: Counter[str] = Counter()
         self.roots: dict[bytes, None] = {}
         self._gone: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
-        self._timers: list[tuple[float, int, Timer]] = []  # a heap, whose order two timers never decide
+        self._timers: list[Timer] = []
         self._count = (me.incarnation % BOOTS_MAX) << NUMBERS_BITS
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
@@ -273,8 +278,8 @@ class Context:
 
     def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
         self._count += 1
-        timer = Timer(self.now + delay_s, call, self.causes.here)
-        heapq.heappush(self._timers, (timer.at, self._count, timer))
+        timer = Timer(self.now + delay_s, self._count, call, self.causes.here)
+        heapq.heappush(self._timers, timer)
         return timer
 
     def jittered(self, delay_s: float) -> float:
@@ -290,8 +295,8 @@ class Context:
         return self.after((rounds + self._phase) * ROUND_S - self.now, call)
 
     def fire(self) -> None:
-        while self._timers and self._timers[0][0] <= self.now:
-            timer = heapq.heappop(self._timers)[2]
+        while self._timers and self._timers[0].at <= self.now:
+            timer = heapq.heappop(self._timers)
             self.causes.follow(*timer.cause)
             timer.call()
 
@@ -311,9 +316,9 @@ class Context:
 
     @property
     def deadline(self) -> float | None:
-        while self._timers and self._timers[0][2].call is _nothing:
+        while self._timers and self._timers[0].call is _nothing:
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        return self._timers[0].at if self._timers else None
 
     def token(self) -> int:
         """Return a number that no other request of this agent has."""

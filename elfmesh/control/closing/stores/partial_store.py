@@ -194,8 +194,6 @@ class PartialStore:
                 del self._covers[attempt]
 
     def _attempt(self, interval: int) -> int:
-        if len(self._covers) == 1:  # nearly always: only the first attempt, which stays
-            return 0
         best = 0
         for attempt in sorted(self._covers):
             have = self._covers[best].at(interval)
