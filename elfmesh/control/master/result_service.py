@@ -260,9 +260,6 @@ class ResultService:
             limit = _limit(body)
         if ask.verb == "feed":  # the page is complete up to here
             body = {**body, "until": self.feed.until}
-            if (known := self.feed.nothing_new(body, self._copy.latest)) is not None:
-                self._read(ask, body, start, known)
-                return
         incarnation = str(body.get("incarnation", self._incarnation))
         self._context.read_log(
             self._job, incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
@@ -330,7 +327,6 @@ class ResultService:
             following = read.next if read.next is not None else (start if start is not None else latest + 1)
             page, revision = read.page, _revision(asked)
             if ask.verb == "feed":
-                self.feed.was_read(read, self._copy.latest)
                 until = asked["until"] if following > latest else None
                 held |= self.feed.facts() | self.feed.stretch(following, until, read.expired)
                 self._respond(ask, OK, held, page)

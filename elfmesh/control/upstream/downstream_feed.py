@@ -1,7 +1,6 @@
 """Downstream feed: a job's results for the masters of the jobs that read it.
 
-Owns the known readers, and what the last read of the log that found no record has told about the log. The
-result service reads the log.
+Owns the known readers. The result service reads the log.
 
 Invariant: a reader is known as long as it sends requests. It stores its own position, so that the next master
 of either job continues with the same request.
@@ -18,7 +17,6 @@ from elfmesh.control.context import Context
 from elfmesh.control.jobs.plan import JobPlan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import CurrentTerms, Terms
-from elfmesh.control.protocol.events import LogRead
 from elfmesh.machine import Contact
 
 READER_S = 30.0
@@ -65,7 +63,6 @@ class DownstreamFeed:
     def __init__(self, context: Context, plan: JobPlan, term: CurrentTerms) -> None:
         self._context, self._plan, self._term = context, plan, term
         self._asked: dict[str, float] = {}
-        self._read: LogRead | None = None
         self.until = FIRST
         """First interval that may not be in the log yet."""
 
@@ -76,21 +73,6 @@ class DownstreamFeed:
 
     def reached(self, closed: int) -> None:
         self.until = max(closed, self.until)
-
-    def was_read(self, read: LogRead, latest: int | None) -> None:
-        """Keep what a read has told if it found no record; `latest` is the newest record of the copy."""
-        if not read.page and read.hole is None and read.latest == latest:
-            self._read = read
-
-    def nothing_new(self, body: Mapping[str, Any], latest: int | None) -> LogRead | None:
-        """Return what a read for a request would tell, if the log has no record for it; None: it may have.
-
-        Only a record that is added lets the log delete others, so what was told holds until then.
-        """
-        start = body.get("from")
-        is_behind = latest is None or (start is not None and int(start) > latest)
-        is_known = self._read is not None and self._read.latest == latest and not body.get("strict")
-        return self._read if is_behind and is_known else None
 
     def asked(self, body: dict[str, Any]) -> dict[str, Any]:
         """Convert a reader's request into one about the log.

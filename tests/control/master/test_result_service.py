@@ -209,22 +209,6 @@ def test_a_reader_waits_until_more_is_closed() -> None:
     assert (rig.service.waiting, len(rig.reads())) == (0, 1)
 
 
-def test_a_reader_that_has_all_records_is_answered_without_another_read_of_the_log() -> None:
-    rig = Rig()
-    slide_us = rig.term.plan.slide_us
-    question = {"reader": "shop/r", "from_us": (LATEST + 1) * slide_us}
-    rig.service.reached(LATEST + 1)
-    rig.ask("feed", question)
-    _, first = rig.read(earliest=3, latest=LATEST, expired=2)
-    rig.service.reached(LATEST + 5)
-    rig.ask("feed", question)
-    assert rig.reads() == []
-    [(status, second)] = rig.term.answers()
-    assert (status, second) == (200, first | {"until_us": (LATEST + 5) * slide_us})
-    rig.ask("feed", question | {"from_us": LATEST * slide_us})
-    assert len(rig.reads()) == 1, "the log has the last record"
-
-
 @pytest.mark.parametrize(
     ("verb", "body", "found", "status", "text"),
     [

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from elfmesh.control.jobs.plan import read_plan
 from elfmesh.control.jobs.records import FIRST
 from elfmesh.control.jobs.terms import PathLayout, Terms
-from elfmesh.control.protocol.events import LogRead
 from elfmesh.control.upstream.downstream_feed import READER_S, READERS_MAX, DownstreamFeed, sites_of_json
 from tests.control.contexts import new_context
 from tests.control.member.support import SECOND
@@ -25,35 +24,6 @@ class Now:
     """A job with these terms."""
 
     terms: Terms
-
-
-NOTHING = LogRead(1, earliest=3, latest=9, expired=2)
-
-
-@pytest.mark.parametrize(
-    ("read", "start", "latest", "is_known"),
-    [
-        (NOTHING, 10, 9, True),
-        (NOTHING, 12, 9, True),
-        (NOTHING, 9, 9, False),
-        (NOTHING, None, 9, False),
-        (NOTHING, 10, 10, False),
-        (replace(NOTHING, page=b"records"), 10, 9, False),
-        (replace(NOTHING, hole=(5, 7)), 10, 9, False),
-        (replace(NOTHING, latest=8), 10, 9, False),
-        (LogRead(1), None, None, True),
-        (LogRead(1), 10, None, True),
-        (LogRead(1), None, 9, False),
-    ],
-)
-def test_a_read_that_found_nothing_holds_until_the_log_grows(
-    read: LogRead, start: int | None, latest: int | None, is_known: bool
-) -> None:
-    feed = Rig().feed
-    assert feed.nothing_new({"from": start}, latest) is None
-    feed.was_read(read, min(latest or 0, 9) if latest is not None else None)
-    assert feed.nothing_new({"from": start}, latest) == (read if is_known else None)
-    assert feed.nothing_new({"from": start, "strict": True}, latest) is None
 
 
 class Rig:
