@@ -43,7 +43,7 @@ PARALLEL ?= -n $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 
 # Each of some hundred processes, and each collection of tests, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-test: $(NATIVE) ## every check, the long ones in their short version (16 minutes)
+test: $(NATIVE) ## every check, the long ones in their short version (22 minutes)
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
 
 quick: $(NATIVE) ## what a contributor runs before each commit: style, types, imports, units, three simulated fleets

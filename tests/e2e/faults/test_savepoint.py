@@ -34,8 +34,8 @@ def elf(fleet: Fleet, *words: object, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def streams_at(agent: Agent) -> int:
-    """How many agents read the stream, as an agent knows them: any of them may found the job."""
+def readers_known_at(agent: Agent) -> int:
+    """Return how many agents read the stream, as this one knows: any agent may found the job."""
     streams = agent.get("/v1/streams")["streams"]
     return len(streams[0]["agents"]) if streams else 0
 
@@ -83,7 +83,9 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
             two[0].wait_ready()
     for agent in two.agents[1:]:
         agent.wait_ready()
-    eventually(lambda: all(streams_at(agent) == AGENTS for agent in two), what="all agents at each agent")
+    eventually(
+        lambda: all(readers_known_at(agent) == AGENTS for agent in two), what="all agents at each agent"
+    )
     shutil.copy(tmp_path / "s", tmp_path / "elsewhere")
     _, reported = elf(two, "savepoint", "restore", tmp_path / "elsewhere")
     assert f"{AGENTS} of {AGENTS} agents have it, from interval {first} on" in reported
